@@ -1,29 +1,34 @@
-//! The live ends of a container, for a client: its output is its log from now on.
+//! `kubectl attach`: forwards stdin, and streams output from the end of the log.
 
 use std::io;
 use std::sync::Arc;
 
-use muster_process::logs::{LogReader, Stream};
-use muster_process::{Containers, Id};
+use muster_process::logs::{LogReader, LogStream};
+use muster_process::{ContainerRuntime, RunId};
 use tokio::time::sleep;
 
-use crate::dialect::{STDERR, STDOUT};
 use crate::exec::{PIECE_BYTES, feed, greet, tell};
 use crate::logs::{FOLLOW_PAUSE, blocking, is_over};
-use crate::options::Streams;
-use crate::pipe::Drain;
-use crate::session::{Gone, Outbox, Session};
+use crate::options::StreamOptions;
+use crate::pipe::AsyncPipeWriter;
+use crate::session::{Disconnected, Outbox, Session};
 use crate::status;
+use crate::subprotocol::{STDERR, STDOUT};
 
-/// Carries input and output until the container ends or the client goes. The container does not notice the latter.
-pub(crate) async fn run(containers: Arc<dyn Containers>, id: Id, streams: Streams, session: Session) {
+/// Streams until the container exits or the client disconnects. The container keeps running in the latter case.
+pub(crate) async fn run(
+    containers: Arc<dyn ContainerRuntime>,
+    id: RunId,
+    streams: StreamOptions,
+    session: Session,
+) {
     let Session { inbox, outbox, gone } = session;
-    let folder = containers.log(&id);
+    let folder = containers.log_dir(&id);
     let reader = blocking(move || LogReader::at_end(&folder)).await.map_err(|error| error.to_string());
-    // The log is opened first: what the container says to the first input is then seen.
+    // The log is opened before stdin is forwarded, so that the reply to the first input is not missed.
     let ends = reader.and_then(|reader| {
         let attached = containers.attach(&id, streams.stdin)?;
-        let stdin = attached.stdin.map(Drain::new).transpose();
+        let stdin = attached.stdin.map(AsyncPipeWriter::new).transpose();
         Ok((reader, stdin.map_err(|error| error.to_string())?, attached.resize))
     });
     let (reader, stdin, resize) = match ends {
@@ -47,10 +52,10 @@ pub(crate) async fn run(containers: Arc<dyn Containers>, id: Id, streams: Stream
 }
 
 async fn follow(
-    containers: &dyn Containers,
-    id: &Id,
+    containers: &dyn ContainerRuntime,
+    id: &RunId,
     mut reader: LogReader,
-    streams: Streams,
+    streams: StreamOptions,
     outbox: &Outbox,
 ) -> io::Result<()> {
     loop {
@@ -64,27 +69,32 @@ async fn follow(
             sleep(FOLLOW_PAUSE).await;
         }
         for (stream, bytes) in said {
-            if hand_on(stream, &bytes, streams, outbox).await.is_err() {
+            if send_chunk(stream, &bytes, streams, outbox).await.is_err() {
                 return Ok(());
             }
         }
     }
 }
 
-async fn hand_on(stream: Stream, bytes: &[u8], streams: Streams, outbox: &Outbox) -> Result<(), Gone> {
+async fn send_chunk(
+    stream: LogStream,
+    bytes: &[u8],
+    streams: StreamOptions,
+    outbox: &Outbox,
+) -> Result<(), Disconnected> {
     match stream {
-        Stream::Stdout if streams.stdout => outbox.send(STDOUT, bytes).await,
-        Stream::Stderr if streams.stderr => outbox.send(STDERR, bytes).await,
-        Stream::Stdout | Stream::Stderr => Ok(()),
+        LogStream::Stdout if streams.stdout => outbox.send(STDOUT, bytes).await,
+        LogStream::Stderr if streams.stderr => outbox.send(STDERR, bytes).await,
+        LogStream::Stdout | LogStream::Stderr => Ok(()),
     }
 }
 
-/// Bytes by the stream they were said on, in their order.
-type Said = Vec<(Stream, Vec<u8>)>;
+/// Output chunks by stream, in order.
+type LogChunks = Vec<(LogStream, Vec<u8>)>;
 
-/// What was said since the last look, neighbours of one stream put together.
-fn said(mut reader: LogReader) -> io::Result<(LogReader, Said)> {
-    let mut all = Said::new();
+/// Reads new output; adjacent chunks of one stream are merged.
+fn said(mut reader: LogReader) -> io::Result<(LogReader, LogChunks)> {
+    let mut all = LogChunks::new();
     let mut total = 0;
     while total < PIECE_BYTES {
         let Some(line) = reader.next_line()? else {

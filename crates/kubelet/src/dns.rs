@@ -1,15 +1,14 @@
-//! The node's name server: listens on an address of loopback, says what it is told to say, and asks the servers of this
-//! machine for all other names.
+//! The DNS server of the node: listens on a loopback address, answers cluster names through a [`DnsResolver`], and
+//! forwards all other queries to the host's resolvers.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A query costs one place of a bounded number while another server is asked; without a place it is left unanswered,
-//!   and the asker tries again.
-//! - What comes back from another server is passed on only if it is the reply to this query, from that server.
+//! - Forwarded queries are bounded by a semaphore; above the limit a query is dropped, and the client retries.
+//! - An upstream reply is passed on only if it matches the query and comes from that server.
 //!
 //! # Deliberately absent
 //!
-//! A cache: the servers of this machine have theirs, and our own names change with every pod.
+//! A cache: the host's resolvers have one, and cluster names change with every pod.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -22,65 +21,59 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Where programs look for a name server: a `resolv.conf` cannot say another port.
+/// The DNS port: `resolv.conf` cannot specify another one.
 pub const PORT: u16 = 53;
-/// Bytes of a reply over UDP that everybody takes.
+/// UDP reply limit without EDNS, in bytes.
 const UDP_ROOM: usize = 512;
-/// Bytes of a message over TCP.
+/// Message limit over TCP, in bytes.
 const TCP_ROOM: usize = u16::MAX as usize;
-/// Largest datagram that is passed on.
+/// Maximum forwarded datagram, in bytes.
 const DATAGRAM_MAX: usize = 4096;
-/// Queries for which other servers are asked at once.
+/// Concurrent forwarded UDP queries.
 const ASKED_MAX: usize = 256;
-/// Connections at once.
 const CONNECTIONS_MAX: usize = 64;
-/// Servers that are asked, one after the other, as a C library does.
+/// Upstream servers tried in order, as a C library does.
 const SERVERS_MAX: usize = 3;
-/// How long a server may take.
+/// Timeout of an upstream server.
 const SERVER_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How long a connection may be silent.
+/// Idle timeout of a TCP connection.
 const IDLE_MAX: Duration = Duration::from_secs(10);
-/// How often a port that is free for both protocols is looked for.
+/// Attempts to find a port that is free for both UDP and TCP.
 const PORT_TRIES: usize = 16;
 
-/// What becomes of a query.
+/// What to do with a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
-    /// This is the reply.
+pub enum DnsOutcome {
     Reply(Vec<u8>),
-    /// Another server may know.
-    Elsewhere,
-    /// It gets no reply.
-    Nothing,
+    /// Forward to the upstream servers.
+    Forward,
+    Drop,
 }
 
-/// Knows the names of the cluster.
-pub trait Teller: Send + Sync + 'static {
-    /// Answers a query, in at most so many bytes unless the asker takes more.
-    fn tell(&self, query: &[u8], room: usize) -> Told;
+/// Resolves the names of the cluster domain.
+pub trait DnsResolver: Send + Sync + 'static {
+    /// Answers a query in at most `room` bytes unless EDNS allows more.
+    fn resolve(&self, query: &[u8], room: usize) -> DnsOutcome;
 
-    /// The reply that says that nothing could be found out.
-    fn failure(&self, query: &[u8]) -> Option<Vec<u8>>;
+    /// The SERVFAIL reply to a query.
+    fn server_failure(&self, query: &[u8]) -> Option<Vec<u8>>;
 }
 
-/// What this machine says of name servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Host {
-    /// The servers.
+pub struct HostResolvConf {
     pub servers: Vec<SocketAddr>,
-    /// Domains in which short names are looked for.
     pub search: Vec<String>,
 }
 
-impl Host {
-    /// Reads a `resolv.conf`. Of several lines with domains the last one counts.
+impl HostResolvConf {
+    /// Parses a `resolv.conf`. The last `search` line wins.
     #[must_use]
-    pub fn read(text: &str) -> Host {
-        let mut host = Host::default();
+    pub fn read(text: &str) -> HostResolvConf {
+        let mut host = HostResolvConf::default();
         for line in text.lines() {
             let mut words = line.split_ascii_whitespace();
             match words.next() {
-                // The zone of an address that is only valid on one link has no place in an address of ours.
+                // Addresses with a zone (`fe80::1%eth0`) are skipped: they cannot be expressed in an `IpAddr`.
                 Some("nameserver") => {
                     host.servers.extend(words.next().and_then(|it| it.parse::<IpAddr>().ok()).map(server));
                 }
@@ -98,40 +91,43 @@ fn server(address: IpAddr) -> SocketAddr {
     SocketAddr::new(address, PORT)
 }
 
-/// A name server, until this is dropped.
-pub struct NameServer {
+/// A running DNS server; dropping it stops the server.
+pub struct DnsServer {
     address: SocketAddr,
-    /// Ended with this value.
+    /// Aborted when this value is dropped.
     _tasks: JoinSet<()>,
 }
 
-impl NameServer {
-    /// Listens on this address: on the port of name servers if it may be had, else on any. Must be called within a tokio
-    /// runtime.
+impl DnsServer {
+    /// Listens on port 53 of this address, or on any free port. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// The address cannot be used.
-    pub fn start(at: IpAddr, teller: Arc<dyn Teller>, servers: Vec<SocketAddr>) -> io::Result<NameServer> {
+    /// Binding failed.
+    pub fn start(
+        at: IpAddr,
+        resolver: Arc<dyn DnsResolver>,
+        servers: Vec<SocketAddr>,
+    ) -> io::Result<DnsServer> {
         let (udp, tcp) = bind(at)?;
         let address = udp.local_addr()?;
-        // To ask oneself would never end.
+        // Forwarding to itself would loop.
         let servers = servers.into_iter().filter(|it| *it != address).take(SERVERS_MAX).collect();
-        let serving = Arc::new(Serving { teller, servers, places: Arc::new(Semaphore::new(ASKED_MAX)) });
+        let serving =
+            Arc::new(DnsService { resolver, servers, permits: Arc::new(Semaphore::new(ASKED_MAX)) });
         let mut tasks = JoinSet::new();
         tasks.spawn(serving.clone().serve_datagrams(Arc::new(udp)));
         tasks.spawn(serving.serve_connections(tcp));
-        Ok(NameServer { address, _tasks: tasks })
+        Ok(DnsServer { address, _tasks: tasks })
     }
 
-    /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whether programs can be told of it: their files name an address, not a port.
+    /// Whether the port is 53: only then can `resolv.conf` refer to it.
     #[must_use]
-    pub fn is_usual(&self) -> bool {
+    pub fn is_default_port(&self) -> bool {
         self.address.port() == PORT
     }
 }
@@ -152,34 +148,35 @@ fn bind(at: IpAddr) -> io::Result<(UdpSocket, TcpListener)> {
 
 fn bind_both(at: IpAddr, port: u16) -> io::Result<(UdpSocket, TcpListener)> {
     let udp = std::net::UdpSocket::bind((at, port))?;
+    // The same port for both protocols: `resolv.conf` has one address for both.
     let tcp = std::net::TcpListener::bind(udp.local_addr()?)?;
     udp.set_nonblocking(true)?;
     tcp.set_nonblocking(true)?;
     Ok((UdpSocket::from_std(udp)?, TcpListener::from_std(tcp)?))
 }
 
-struct Serving {
-    teller: Arc<dyn Teller>,
+struct DnsService {
+    resolver: Arc<dyn DnsResolver>,
     servers: Vec<SocketAddr>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl Serving {
+impl DnsService {
     async fn serve_datagrams(self: Arc<Self>, socket: Arc<UdpSocket>) {
         let mut asking = JoinSet::new();
         let mut bytes = vec![0; DATAGRAM_MAX];
         loop {
             while asking.try_join_next().is_some() {}
-            // An error tells of an earlier reply that did not arrive; the next query may.
+            // The error belongs to an earlier reply (ICMP); continue with the next query.
             let Ok((length, from)) = socket.recv_from(&mut bytes).await else { continue };
             let query = &bytes[..length];
-            match self.teller.tell(query, UDP_ROOM) {
-                Told::Nothing => {}
-                Told::Reply(reply) => {
+            match self.resolver.resolve(query, UDP_ROOM) {
+                DnsOutcome::Drop => {}
+                DnsOutcome::Reply(reply) => {
                     let _ = socket.send_to(&reply, from).await;
                 }
-                Told::Elsewhere => {
-                    let Ok(place) = self.places.clone().try_acquire_owned() else { continue };
+                DnsOutcome::Forward => {
+                    let Ok(place) = self.permits.clone().try_acquire_owned() else { continue };
                     let (serving, socket, query) = (self.clone(), socket.clone(), query.to_vec());
                     asking.spawn(async move {
                         if let Some(reply) = serving.ask_by_datagram(&query).await {
@@ -198,25 +195,25 @@ impl Serving {
                 return Some(reply);
             }
         }
-        self.teller.failure(query)
+        self.resolver.server_failure(query)
     }
 
     async fn serve_connections(self: Arc<Self>, listener: TcpListener) {
         let mut open = JoinSet::new();
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
             while open.try_join_next().is_some() {}
-            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let Ok(place) = permits.clone().acquire_owned().await else { return };
             match listener.accept().await {
                 Ok((stream, _)) => {
                     let serving = self.clone();
                     open.spawn(async move {
-                        // A connection that breaks is its asker's affair.
+                        // The client handles a broken connection.
                         let _ = serving.serve_connection(stream).await;
                         drop(place);
                     });
                 }
-                // Out of sockets, most likely: others have to end first.
+                // Most likely out of file descriptors: wait for connections to close.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
@@ -225,10 +222,10 @@ impl Serving {
     async fn serve_connection(&self, mut stream: TcpStream) -> io::Result<()> {
         loop {
             let query = timeout(IDLE_MAX, receive(&mut stream)).await??;
-            let reply = match self.teller.tell(&query, TCP_ROOM) {
-                Told::Nothing => return Ok(()),
-                Told::Reply(reply) => Some(reply),
-                Told::Elsewhere => self.ask_by_connection(&query).await,
+            let reply = match self.resolver.resolve(&query, TCP_ROOM) {
+                DnsOutcome::Drop => return Ok(()),
+                DnsOutcome::Reply(reply) => Some(reply),
+                DnsOutcome::Forward => self.ask_by_connection(&query).await,
             };
             let Some(reply) = reply else { return Ok(()) };
             timeout(IDLE_MAX, send(&mut stream, &reply)).await??;
@@ -241,19 +238,20 @@ impl Serving {
                 return Some(reply);
             }
         }
-        self.teller.failure(query)
+        self.resolver.server_failure(query)
     }
 }
 
 async fn by_datagram(server: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
     let any: IpAddr =
         if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    // A port of its own for each query: replies are hard to guess, and come from that server only.
+    // A new source port per query makes spoofed replies hard, and a connected socket filters other senders.
     let socket = UdpSocket::bind((any, 0)).await?;
     socket.connect(server).await?;
     socket.send(query).await?;
     let mut bytes = vec![0; DATAGRAM_MAX];
     loop {
+        // Stray datagrams are skipped until the caller's timeout.
         let length = socket.recv(&mut bytes).await?;
         if is_reply(query, &bytes[..length]) {
             bytes.truncate(length);
@@ -269,7 +267,7 @@ async fn by_connection(server: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> 
     if is_reply(query, &reply) { Ok(reply) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
-/// The same number, and marked as a reply.
+/// Same transaction ID, and the reply flag is set.
 fn is_reply(query: &[u8], bytes: &[u8]) -> bool {
     bytes.len() >= 12 && bytes[..2] == query[..2] && bytes[2] & 0x80 != 0
 }
@@ -292,19 +290,20 @@ mod tests {
 
     const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-    /// Knows what begins with `o`, ignores what begins with `i`. The first two bytes are the number, the third tells replies.
-    struct Parrot;
+    /// Answers names starting with `o`, drops those starting with `i`. The first two bytes are the ID, the third has
+    /// the reply flag.
+    struct EchoResolver;
 
-    impl Teller for Parrot {
-        fn tell(&self, query: &[u8], room: usize) -> Told {
+    impl DnsResolver for EchoResolver {
+        fn resolve(&self, query: &[u8], room: usize) -> DnsOutcome {
             match query.get(12) {
-                Some(b'o') => Told::Reply(with(query, &format!("own {room}"))),
-                Some(b'i') | None => Told::Nothing,
-                _ => Told::Elsewhere,
+                Some(b'o') => DnsOutcome::Reply(with(query, &format!("own {room}"))),
+                Some(b'i') | None => DnsOutcome::Drop,
+                _ => DnsOutcome::Forward,
             }
         }
 
-        fn failure(&self, query: &[u8]) -> Option<Vec<u8>> {
+        fn server_failure(&self, query: &[u8]) -> Option<Vec<u8>> {
             Some(with(query, "failed"))
         }
     }
@@ -348,7 +347,6 @@ mod tests {
         (address, tasks)
     }
 
-    /// Where nobody listens.
     async fn nobody() -> SocketAddr {
         UdpSocket::bind((LOOPBACK, 0)).await.unwrap().local_addr().unwrap()
     }
@@ -356,7 +354,7 @@ mod tests {
     #[tokio::test]
     async fn own_names_are_told_and_others_asked_for() {
         let (other, _tasks) = other().await;
-        let server = NameServer::start(LOOPBACK, Arc::new(Parrot), vec![nobody().await, other]).unwrap();
+        let server = DnsServer::start(LOOPBACK, Arc::new(EchoResolver), vec![nobody().await, other]).unwrap();
         let at = server.address();
         assert_eq!(by_udp(at, &query(1, "own")).await, "own 512");
         assert_eq!(
@@ -378,7 +376,7 @@ mod tests {
 
     #[tokio::test]
     async fn when_nobody_knows_that_is_said() {
-        let server = NameServer::start(LOOPBACK, Arc::new(Parrot), vec![nobody().await]).unwrap();
+        let server = DnsServer::start(LOOPBACK, Arc::new(EchoResolver), vec![nobody().await]).unwrap();
         assert_eq!(by_udp(server.address(), &query(1, "far")).await, "failed");
         let mut stream = TcpStream::connect(server.address()).await.unwrap();
         send(&mut stream, &query(1, "far")).await.unwrap();
@@ -386,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_machine_says_of_name_servers() {
+    fn resolv_conf_is_parsed() {
         for (says, text, servers, search) in [
             ("nothing", "", vec![], vec![]),
             (
@@ -409,7 +407,7 @@ mod tests {
                 vec![],
             ),
         ] {
-            let host = Host::read(text);
+            let host = HostResolvConf::read(text);
             let found: Vec<String> = host.servers.iter().map(ToString::to_string).collect();
             assert_eq!(
                 (found, host.search),

@@ -1,34 +1,33 @@
-//! A command beside a container, for a client.
+//! `kubectl exec`: runs a command in a container and streams its stdio.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use muster_process::port::ExecProcess;
-use muster_process::{Containers, Exec, ExecOptions, Id};
+use muster_process::runtime::ExecProcess;
+use muster_process::{ContainerRuntime, ExecOptions, ExecSession, RunId};
 use muster_tree::Tree;
 use serde::Deserialize;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
-use crate::dialect::{Arrived, ERROR, RESIZE, STDERR, STDIN, STDOUT};
-use crate::options::Streams;
-use crate::pipe::{Drain, Source};
-use crate::session::{Gone, Outbox, Session};
+use crate::options::StreamOptions;
+use crate::pipe::{AsyncPipeReader, AsyncPipeWriter};
+use crate::session::{Disconnected, Outbox, Session};
 use crate::status;
+use crate::subprotocol::{ChannelMessage, ERROR, RESIZE, STDERR, STDIN, STDOUT};
 
-/// Output is carried in pieces of at most this.
+/// Maximum bytes of an output message.
 pub(crate) const PIECE_BYTES: usize = 32 << 10;
-/// How long an output may be quiet after the command has ended before it is given up: a process that was left in the
-/// background may hold it open for ever.
+/// After the exit, a silent output is closed after this time: a background process may keep the pipe open for ever.
 const QUIET_MAX: Duration = Duration::from_secs(1);
 
-/// Runs a command until it ends or the client goes, whichever is first.
+/// Runs a command until it exits or the client disconnects.
 pub(crate) async fn run(
-    containers: Arc<dyn Containers>,
-    id: Id,
+    containers: Arc<dyn ContainerRuntime>,
+    id: RunId,
     argv: Vec<String>,
-    streams: Streams,
+    streams: StreamOptions,
     session: Session,
 ) {
     let Session { inbox, outbox, gone } = session;
@@ -60,17 +59,17 @@ pub(crate) async fn run(
     tell(&outbox, &ended).await;
 }
 
-/// An empty frame tells the client that the connection stands, as real servers do.
-pub(crate) async fn greet(outbox: &Outbox, streams: Streams) -> Result<(), Gone> {
+/// An empty message confirms the connection to the client, as the kubelet does.
+pub(crate) async fn greet(outbox: &Outbox, streams: StreamOptions) -> Result<(), Disconnected> {
     let channel = match streams {
-        Streams { stdout: true, .. } => STDOUT,
-        Streams { stderr: true, .. } => STDERR,
+        StreamOptions { stdout: true, .. } => STDOUT,
+        StreamOptions { stderr: true, .. } => STDERR,
         _ => ERROR,
     };
     outbox.send(channel, b"").await
 }
 
-/// Says how it ended; in the oldest dialects only trouble is worth a word.
+/// Sends the exit status; subprotocols before v4 only get an error message.
 pub(crate) async fn tell(outbox: &Outbox, ended: &Tree) {
     let message = ended.str_at(&["message"]);
     let _ = match outbox.dialect().status {
@@ -80,11 +79,11 @@ pub(crate) async fn tell(outbox: &Outbox, ended: &Tree) {
     };
 }
 
-/// A running command; ended when this is dropped before [`Work::process_ended`].
+/// A running command; killed when dropped before [`Work::process_ended`].
 struct Work {
-    stdin: Option<Drain>,
-    stdout: Option<Source>,
-    stderr: Option<Source>,
+    stdin: Option<AsyncPipeWriter>,
+    stdout: Option<AsyncPipeReader>,
+    stderr: Option<AsyncPipeReader>,
     process: Option<Box<dyn ExecProcess>>,
     resize: Box<dyn Fn(u16, u16) + Send + Sync>,
     kill: Option<Box<dyn Fn() + Send + Sync>>,
@@ -99,7 +98,7 @@ impl Drop for Work {
 }
 
 impl Work {
-    fn of(exec: Exec) -> std::io::Result<Work> {
+    fn of(exec: ExecSession) -> std::io::Result<Work> {
         let mut work = Work {
             stdin: None,
             stdout: None,
@@ -108,17 +107,17 @@ impl Work {
             kill: Some(exec.process.killer()),
             process: Some(exec.process),
         };
-        work.stdin = exec.stdin.map(Drain::new).transpose()?;
-        work.stdout = exec.stdout.map(Source::new).transpose()?;
-        work.stderr = exec.stderr.map(Source::new).transpose()?;
+        work.stdin = exec.stdin.map(AsyncPipeWriter::new).transpose()?;
+        work.stdout = exec.stdout.map(AsyncPipeReader::new).transpose()?;
+        work.stderr = exec.stderr.map(AsyncPipeReader::new).transpose()?;
         Ok(work)
     }
 
-    /// Carries output until the command has ended and all it said is on its way.
+    /// Streams output until the command has exited and its output is sent.
     fn ended(
         &mut self,
         outbox: &Outbox,
-        streams: Streams,
+        streams: StreamOptions,
     ) -> impl Future<Output = std::io::Result<i32>> + use<> {
         let process = self.process.take();
         let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
@@ -141,15 +140,15 @@ impl Work {
         }
     }
 
-    /// From here on there is nothing to end.
+    /// Disarms the kill on drop.
     fn process_ended(&mut self) {
         self.kill = None;
     }
 }
 
-/// Carries an output to a channel; without a channel it is read and thrown away, for nobody else empties it.
+/// Streams an output to a channel; without a channel it is discarded, so that the command does not block.
 async fn pump(
-    pipe: Option<Source>,
+    pipe: Option<AsyncPipeReader>,
     channel: Option<u8>,
     outbox: &Outbox,
     mut is_over: watch::Receiver<bool>,
@@ -160,6 +159,7 @@ async fn pump(
     let mut buffer = vec![0; PIECE_BYTES];
     loop {
         let read = tokio::select! {
+            // Biased: pending output is read before the quiet period can end.
             biased;
             read = pipe.read(&mut buffer) => read,
             () = quiet(&mut is_over) => return,
@@ -180,28 +180,28 @@ async fn quiet(is_over: &mut watch::Receiver<bool>) {
     sleep(QUIET_MAX).await;
 }
 
-/// Hands over what a client sends; returns when it has gone.
+/// Forwards stdin and terminal sizes; returns when the client disconnects.
 pub(crate) async fn feed(
-    mut inbox: mpsc::Receiver<Arrived>,
-    mut stdin: Option<Drain>,
+    mut inbox: mpsc::Receiver<ChannelMessage>,
+    mut stdin: Option<AsyncPipeWriter>,
     resize: &(dyn Fn(u16, u16) + Send + Sync),
 ) {
     while let Some(arrived) = inbox.recv().await {
         match arrived {
-            Arrived::Data(STDIN, bytes) => {
+            ChannelMessage::Data(STDIN, bytes) => {
                 if let Some(pipe) = &mut stdin
                     && pipe.write_all(&bytes).await.is_err()
                 {
                     stdin = None;
                 }
             }
-            Arrived::End(STDIN) => stdin = None,
-            Arrived::Data(RESIZE, bytes) => {
+            ChannelMessage::Close(STDIN) => stdin = None,
+            ChannelMessage::Data(RESIZE, bytes) => {
                 if let Some(size) = Size::of(&bytes) {
                     resize(size.width, size.height);
                 }
             }
-            Arrived::Data(..) | Arrived::End(_) => {}
+            ChannelMessage::Data(..) | ChannelMessage::Close(_) => {}
         }
     }
 }

@@ -1,89 +1,94 @@
-//! The HTTP side of a node: logs, commands, attaching and ports of its containers.
+//! The kubelet's HTTP server: container logs, exec, attach and port-forward.
 //!
-//! The paths, queries and words are those of a real kubelet, because a real API server calls them too. [`Kubelet`]
-//! answers requests wherever they come from: handed over in process, or from its own TLS door ([`Kubelet::listen`]).
+//! Paths, query parameters and messages are those of the kubelet, since a kube-apiserver may call this server.
+//! [`KubeletServer`] serves requests passed in process or received by its TLS listener ([`KubeletServer::listen`]).
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A command that was started for a client ends when that client is gone, and when the server stops.
-//! - A client can make nothing grow: streams, frames and queues have bounds with names.
-//! - Nothing waits on the threads of the runtime: pipes are asynchronous, files and processes have threads of their own.
+//! - An exec'd command is killed when its client disconnects and when the server stops.
+//! - Streams, frames and queues are bounded by named constants.
+//! - Nothing blocks the threads of the tokio runtime: pipes are asynchronous, files and processes have their own
+//!   threads.
 //!
 //! # Deliberately absent
 //!
-//! SPDY as a protocol of its own: every client of today speaks WebSockets. Who may do what: whoever reaches
-//! [`Kubelet::serve`] has been let in by the API server, or shows a certificate of the cluster's authority.
+//! SPDY as transport: current clients use WebSockets. Authorization: the API server authorizes requests; callers of
+//! [`KubeletServer::serve`] are that API server or present a client certificate of the cluster CA.
 
-mod answer;
 mod attach;
-pub mod dialect;
 pub mod dns;
 mod exec;
-mod forward;
-mod listen;
+mod listener;
 mod logs;
 mod options;
-mod path;
 mod pipe;
+mod port_forward;
+mod response;
+mod route;
 mod serve;
 mod session;
 mod status;
+pub mod subprotocol;
 mod tunnel;
 mod upgrade;
 
 use std::sync::Arc;
 
-use muster_api::ports::Clock;
-use muster_process::{Containers, Roster};
+use muster_api::environment::Clock;
+use muster_process::{ContainerRuntime, PodRegistry};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-pub use answer::{Answer, AnswerBody};
-pub use listen::{ListenError, Listening};
+pub use listener::{KubeletListener, ListenError};
+pub use response::{KubeletResponse, KubeletResponseBody};
 
-/// Commands, attachments, forwarded ports and followed logs at once.
+/// Concurrent exec, attach, port-forward and log streams.
 pub const STREAMS_MAX: usize = 256;
 
-/// Answers what is asked of a node.
-pub struct Kubelet {
-    containers: Arc<dyn Containers>,
-    roster: Arc<Roster>,
+/// Serves the kubelet API of one node.
+pub struct KubeletServer {
+    containers: Arc<dyn ContainerRuntime>,
+    roster: Arc<PodRegistry>,
     clock: Arc<dyn Clock>,
     places: Arc<Semaphore>,
     stop: watch::Sender<bool>,
 }
 
-impl Kubelet {
-    /// For the containers of the pods on the roster.
+impl KubeletServer {
+    /// Serves the containers of the registered pods.
     #[must_use]
-    pub fn new(containers: Arc<dyn Containers>, roster: Arc<Roster>, clock: Arc<dyn Clock>) -> Kubelet {
+    pub fn new(
+        containers: Arc<dyn ContainerRuntime>,
+        roster: Arc<PodRegistry>,
+        clock: Arc<dyn Clock>,
+    ) -> KubeletServer {
         let places = Arc::new(Semaphore::new(STREAMS_MAX));
-        Kubelet { containers, roster, clock, places, stop: watch::Sender::new(false) }
+        KubeletServer { containers, roster, clock, places, stop: watch::Sender::new(false) }
     }
 
-    /// Ends all streams: commands that run for clients are ended with them. Later requests for streams are refused.
+    /// Closes all streams and kills exec'd commands. Later streams are rejected.
     pub fn stop(&self) {
         self.stop.send_replace(true);
         self.places.close();
     }
 
-    fn stopping(&self) -> Stop {
-        Stop(self.stop.subscribe())
+    fn stopping(&self) -> ShutdownSignal {
+        ShutdownSignal(self.stop.subscribe())
     }
 
-    fn place(&self) -> Result<OwnedSemaphorePermit, answer::Refusal> {
+    fn place(&self) -> Result<OwnedSemaphorePermit, response::HttpError> {
         self.places.clone().try_acquire_owned().map_err(|_| {
-            answer::Refusal::new(429, format!("too many streams: this node serves {STREAMS_MAX} at once"))
+            response::HttpError::new(429, format!("too many streams: this node serves {STREAMS_MAX} at once"))
         })
     }
 }
 
-/// Waits for the end.
+/// Resolves when the server stops.
 #[derive(Clone)]
-pub(crate) struct Stop(watch::Receiver<bool>);
+pub(crate) struct ShutdownSignal(watch::Receiver<bool>);
 
-impl Stop {
+impl ShutdownSignal {
     pub async fn stopped(&mut self) {
-        // An error means that the kubelet itself is gone, which is an end as well.
+        // An error means that the server was dropped.
         let _ = self.0.wait_for(|stopped| *stopped).await;
     }
 }

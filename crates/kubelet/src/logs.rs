@@ -1,4 +1,4 @@
-//! Logs on their way out.
+//! `kubectl logs`: streams the log of a container run.
 
 use std::io;
 use std::path::Path;
@@ -11,49 +11,49 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame};
 use muster_process::logs::LogReader;
-use muster_process::{Containers, Id, Resident, State};
+use muster_process::{ContainerRuntime, RegisteredPod, RunId, RunState};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::sleep;
 
-use crate::Stop;
-use crate::answer::{self, Answer, Refusal};
-use crate::options::LogOptions;
-use crate::path::Which;
+use crate::ShutdownSignal;
+use crate::options::PodLogOptions;
+use crate::response::{self, HttpError, KubeletResponse};
+use crate::route::ContainerRef;
 
-/// Pieces are about this long.
+/// Approximate bytes per chunk.
 const PIECE_BYTES: usize = 64 << 10;
-/// Pieces that wait for a slow reader.
+/// Buffered chunks of a slow client.
 const PIECES_MAX: usize = 4;
-/// The pause between two looks at a log that is followed.
+/// Poll interval of a followed log.
 pub(crate) const FOLLOW_PAUSE: Duration = Duration::from_millis(50);
 
-/// Which run's log is meant: the newest, or the one that ended before it.
+/// Selects the current or previous run of a container.
 ///
 /// # Errors
-/// 400 with a kubelet's words when there is none.
+/// 400 with the kubelet's message if there is none.
 pub(crate) fn run_of(
-    containers: &dyn Containers,
-    resident: &Resident,
-    which: &Which,
+    containers: &dyn ContainerRuntime,
+    resident: &RegisteredPod,
+    which: &ContainerRef,
     previous: bool,
-) -> Result<Id, Refusal> {
+) -> Result<RunId, HttpError> {
     let (container, pod) = (&which.container, &which.pod);
-    let id = |attempt| Id { pod: resident.uid.clone(), container: container.clone(), attempt };
+    let id = |attempt| RunId { pod: resident.uid.clone(), container: container.clone(), attempt };
     let begun = |attempt: &u32| containers.state(&id(*attempt)).is_some();
     let newest = resident.attempts.get(container).copied().filter(begun);
     if previous {
-        // While a container waits for its next run, the newest is the one that ended before.
+        // During restart backoff the newest run is the terminated one.
         let waits = resident.waiting.contains_key(container);
         let before = newest.and_then(|newest| if waits { Some(newest) } else { newest.checked_sub(1) });
         return before.filter(begun).map(id).ok_or_else(|| {
             let text = format!("previous terminated container {container:?} in pod {pod:?} not found");
-            Refusal::new(400, text)
+            HttpError::new(400, text)
         });
     }
-    newest.map(id).ok_or_else(|| Refusal::new(400, not_yet(resident, which)))
+    newest.map(id).ok_or_else(|| HttpError::new(400, waiting_message(resident, which)))
 }
 
-fn not_yet(resident: &Resident, which: &Which) -> String {
+fn waiting_message(resident: &RegisteredPod, which: &ContainerRef) -> String {
     let (container, pod) = (&which.container, &which.pod);
     let Some(reason) = resident.waiting.get(container) else {
         return format!("container {container:?} in pod {pod:?} is not available");
@@ -66,55 +66,55 @@ fn not_yet(resident: &Resident, which: &Which) -> String {
     format!("container {container:?} in pod {pod:?} is waiting to start: {why}")
 }
 
-/// The answer that carries the log of a run.
+/// The response with the log of a run.
 ///
 /// # Errors
-/// 500 when the log cannot be read.
+/// 500 if the log cannot be read.
 pub(crate) async fn answer(
-    containers: Arc<dyn Containers>,
-    id: Id,
-    options: LogOptions,
+    containers: Arc<dyn ContainerRuntime>,
+    id: RunId,
+    options: PodLogOptions,
     place: OwnedSemaphorePermit,
-    stop: Stop,
-) -> Result<Answer, Refusal> {
-    let folder = containers.log(&id);
+    stop: ShutdownSignal,
+) -> Result<KubeletResponse, HttpError> {
+    let folder = containers.log_dir(&id);
     let follow = options.follow;
     let reader = blocking(move || LogReader::open(&folder, options.part)).await;
-    let reader = reader.map_err(|error| unreadable(&containers.log(&id), &error))?;
+    let reader = reader.map_err(|error| log_error(&containers.log_dir(&id), &error))?;
     let (sender, pieces) = mpsc::channel(PIECES_MAX);
     tokio::spawn(async move {
         send(containers, id, reader, follow, sender, stop).await;
         drop(place);
     });
-    Ok(answer::stream(200, Pieces(pieces).boxed_unsync()))
+    Ok(response::stream(200, LogBody(pieces).boxed_unsync()))
 }
 
-fn unreadable(folder: &Path, error: &io::Error) -> Refusal {
-    Refusal::new(500, format!("reading the log in {}: {error}", folder.display()))
+fn log_error(folder: &Path, error: &io::Error) -> HttpError {
+    HttpError::new(500, format!("reading the log in {}: {error}", folder.display()))
 }
 
-/// Runs file work where it may wait.
+/// Runs blocking file I/O off the runtime threads.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
-/// Whether nothing more will be written to the log of a run.
-pub(crate) fn is_over(containers: &dyn Containers, id: &Id) -> bool {
-    !matches!(containers.state(id), Some(State::Starting | State::Running { .. }))
+/// Whether the run has exited: its log is complete.
+pub(crate) fn is_over(containers: &dyn ContainerRuntime, id: &RunId) -> bool {
+    !matches!(containers.state(id), Some(RunState::Starting | RunState::Running { .. }))
 }
 
 async fn send(
-    containers: Arc<dyn Containers>,
-    id: Id,
+    containers: Arc<dyn ContainerRuntime>,
+    id: RunId,
     mut reader: LogReader,
     follow: bool,
     sender: mpsc::Sender<io::Result<Bytes>>,
-    mut stop: Stop,
+    mut stop: ShutdownSignal,
 ) {
     loop {
-        // Asked before reading: what was written until the end is then read for sure.
+        // Checked before reading: output up to the exit is then read for sure.
         let is_last = !follow || is_over(containers.as_ref(), &id);
         let piece = match blocking(move || piece(reader)).await {
             Ok((given_back, piece)) => {
@@ -126,6 +126,7 @@ async fn send(
                 return;
             }
         };
+        // More may be available: read on without a pause.
         if !piece.is_empty() {
             if sender.send(Ok(piece.into())).await.is_err() {
                 return;
@@ -154,10 +155,10 @@ fn piece(mut reader: LogReader) -> io::Result<(LogReader, Vec<u8>)> {
     Ok((reader, piece))
 }
 
-/// A body that comes piece by piece; an error breaks it off.
-struct Pieces(mpsc::Receiver<io::Result<Bytes>>);
+/// A streamed body; an error aborts the response.
+struct LogBody(mpsc::Receiver<io::Result<Bytes>>);
 
-impl Body for Pieces {
+impl Body for LogBody {
     type Data = Bytes;
     type Error = io::Error;
 

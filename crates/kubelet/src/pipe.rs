@@ -1,4 +1,4 @@
-//! Ends of pipes and terminals, read and written without a thread each.
+//! Asynchronous ends of pipes and terminals.
 
 use std::fs::File;
 use std::io;
@@ -8,47 +8,46 @@ use rustix::io::Errno;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 
-/// The end that is read.
-pub(crate) struct Source(Receiver);
+/// A readable end of a pipe.
+pub(crate) struct AsyncPipeReader(Receiver);
 
-/// The end that is written to.
-pub(crate) struct Drain(Sender);
+/// A writable end of a pipe.
+pub(crate) struct AsyncPipeWriter(Sender);
 
-/// The other end keeps waiting as it likes: this concerns ours alone.
-fn never_waiting(file: File) -> io::Result<File> {
+/// O_NONBLOCK is set on this open file description only; the peer's end is not affected.
+fn set_nonblocking(file: File) -> io::Result<File> {
     fcntl_setfl(&file, fcntl_getfl(&file)? | OFlags::NONBLOCK)?;
     Ok(file)
 }
 
-impl Source {
-    /// Must be called within the runtime. "Unchecked" means that it may be a terminal as well.
+impl AsyncPipeReader {
+    /// Must be called within the runtime. "Unchecked", since terminals are allowed too.
     ///
     /// # Errors
     /// The file is neither a pipe nor a terminal.
-    pub fn new(file: File) -> io::Result<Source> {
-        Receiver::from_file_unchecked(never_waiting(file)?).map(Source)
+    pub fn new(file: File) -> io::Result<AsyncPipeReader> {
+        Receiver::from_file_unchecked(set_nonblocking(file)?).map(AsyncPipeReader)
     }
 
-    /// Reads some bytes; 0 at the end.
+    /// Reads some bytes; 0 is EOF.
     pub async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.0.read(buffer).await {
-            // A terminal says so when the last process on its other side has gone.
+            // A terminal returns EIO when its last process has closed it.
             Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
             read => read,
         }
     }
 }
 
-impl Drain {
-    /// Must be called within the runtime. "Unchecked" means that it may be a terminal as well.
+impl AsyncPipeWriter {
+    /// Must be called within the runtime. "Unchecked", since terminals are allowed too.
     ///
     /// # Errors
     /// The file is neither a pipe nor a terminal.
-    pub fn new(file: File) -> io::Result<Drain> {
-        Sender::from_file_unchecked(never_waiting(file)?).map(Drain)
+    pub fn new(file: File) -> io::Result<AsyncPipeWriter> {
+        Sender::from_file_unchecked(set_nonblocking(file)?).map(AsyncPipeWriter)
     }
 
-    /// Writes all bytes.
     pub async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes).await
     }

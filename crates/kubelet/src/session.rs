@@ -1,9 +1,9 @@
-//! A client at the other end of a WebSocket: what it sends, what it is sent, and when it is gone.
+//! A WebSocket session with a client: inbox, outbox, disconnect.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Reading and writing do not wait for each other: a command that cannot take more input can still say something.
-//! - The last frame is followed by a close, and the connection is kept until the client has read it.
+//! - Reading and writing are independent: a command with a full stdin can still write output.
+//! - The last message is followed by a close frame, and the connection stays open until the client has read it.
 
 use std::time::Duration;
 
@@ -18,63 +18,60 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use crate::Stop;
-use crate::dialect::{Arrived, Dialect};
+use crate::ShutdownSignal;
+use crate::subprotocol::{ChannelMessage, Subprotocol};
 
-/// Frames that wait for a slow client.
+/// Buffered messages to a slow client.
 const OUTBOX_FRAMES: usize = 16;
-/// Frames that wait for a slow command.
+/// Buffered messages to a slow command.
 const INBOX_FRAMES: usize = 16;
-/// How often a quiet client is asked whether it is still there.
+/// Ping interval: a write to a vanished client fails in the end, which detects the disconnect.
 const PING_EVERY: Duration = Duration::from_secs(15);
-/// How long a client may take to take in the end.
+/// Timeout of the closing handshake.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// A client.
 pub(crate) struct Session {
-    /// What it sends.
-    pub inbox: mpsc::Receiver<Arrived>,
-    /// What it is sent; dropped by all who have it, the client is told that this was all.
+    pub inbox: mpsc::Receiver<ChannelMessage>,
+    /// Messages to the client; the session closes when all clones are dropped.
     pub outbox: Outbox,
-    /// Ends when the client has gone or is sent away.
+    /// Resolves when the client disconnects or the server stops.
     pub gone: oneshot::Receiver<()>,
 }
 
-/// The way to a client.
+/// Sends messages to a client.
 #[derive(Clone)]
 pub(crate) struct Outbox {
     frames: mpsc::Sender<Message>,
-    dialect: Dialect,
+    dialect: Subprotocol,
 }
 
-/// The client has gone.
+/// The client has disconnected.
 #[derive(Debug)]
-pub(crate) struct Gone;
+pub(crate) struct Disconnected;
 
 impl Outbox {
-    /// Waits for room if need be.
-    pub async fn send(&self, channel: u8, bytes: &[u8]) -> Result<(), Gone> {
-        self.frames.send(self.dialect.message(channel, bytes)).await.map_err(|_| Gone)
+    /// Waits while the buffer is full.
+    pub async fn send(&self, channel: u8, bytes: &[u8]) -> Result<(), Disconnected> {
+        self.frames.send(self.dialect.encode(channel, bytes)).await.map_err(|_| Disconnected)
     }
 
-    /// What is spoken.
-    pub fn dialect(&self) -> Dialect {
+    pub fn dialect(&self) -> Subprotocol {
         self.dialect
     }
 }
 
 impl Session {
-    /// Begins to carry frames both ways.
-    pub fn begin<S>(socket: WebSocketStream<S>, dialect: Dialect, stop: Stop) -> Session
+    /// Starts the tasks that send and receive messages.
+    pub fn begin<S>(socket: WebSocketStream<S>, dialect: Subprotocol, stop: ShutdownSignal) -> Session
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (frames, to_send) = mpsc::channel(OUTBOX_FRAMES);
         let (arrivals, inbox) = mpsc::channel(INBOX_FRAMES);
-        let (leaves, gone) = oneshot::channel();
+        let (gone_sender, gone) = oneshot::channel();
         tokio::spawn(async move {
             carry(socket, dialect, to_send, arrivals, stop).await;
-            drop(leaves);
+            drop(gone_sender);
         });
         Session { inbox, outbox: Outbox { frames, dialect }, gone }
     }
@@ -82,27 +79,27 @@ impl Session {
 
 async fn carry<S>(
     socket: WebSocketStream<S>,
-    dialect: Dialect,
+    dialect: Subprotocol,
     to_send: mpsc::Receiver<Message>,
-    arrivals: mpsc::Sender<Arrived>,
-    mut stop: Stop,
+    arrivals: mpsc::Sender<ChannelMessage>,
+    mut stop: ShutdownSignal,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let (mut sink, mut source) = socket.split();
     let close = tokio::select! {
         sent = send_all(&mut sink, to_send) => sent.is_ok().then_some(CloseCode::Normal),
-        () = take_all(&mut source, dialect, arrivals) => None,
+        () = receive_all(&mut source, dialect, arrivals) => None,
         () = stop.stopped() => Some(CloseCode::Away),
     };
     if let Some(code) = close {
-        // Leaving with unread input would throw away what the client has not read yet.
-        let _ = timeout(CLOSE_WAIT_MAX, say_goodbye(&mut sink, &mut source, code)).await;
+        // Closing a socket with unread input sends RST, which discards data that the client has not read.
+        let _ = timeout(CLOSE_WAIT_MAX, close_handshake(&mut sink, &mut source, code)).await;
     }
     let _ = timeout(CLOSE_WAIT_MAX, sink.close()).await;
 }
 
-/// Ends well when there is nothing more to send.
+/// Returns `Ok` when all senders are dropped.
 async fn send_all<S>(
     sink: &mut SplitSink<WebSocketStream<S>, Message>,
     mut to_send: mpsc::Receiver<Message>,
@@ -112,6 +109,7 @@ where
 {
     let mut ping = interval(PING_EVERY);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first tick of an interval completes at once.
     ping.tick().await;
     loop {
         let message = tokio::select! {
@@ -125,11 +123,11 @@ where
     }
 }
 
-/// Ends when the client does. What nobody takes any more is thrown away.
-async fn take_all<S>(
+/// Receives until the client closes; messages without a receiver are discarded.
+async fn receive_all<S>(
     source: &mut SplitStream<WebSocketStream<S>>,
-    dialect: Dialect,
-    arrivals: mpsc::Sender<Arrived>,
+    dialect: Subprotocol,
+    arrivals: mpsc::Sender<ChannelMessage>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -137,13 +135,13 @@ async fn take_all<S>(
         if message.is_close() {
             return;
         }
-        if let Some(arrived) = dialect.read(message) {
+        if let Some(arrived) = dialect.decode(message) {
             let _ = arrivals.send(arrived).await;
         }
     }
 }
 
-async fn say_goodbye<S>(
+async fn close_handshake<S>(
     sink: &mut SplitSink<WebSocketStream<S>, Message>,
     source: &mut SplitStream<WebSocketStream<S>>,
     code: CloseCode,

@@ -1,13 +1,12 @@
-//! How a command ended, as the error channel says it.
+//! The `Status` of a command on the error channel.
 
 use muster_tree::{Tree, tree};
 
-/// It ended well.
 pub(crate) fn success() -> Tree {
     tree!({"metadata": {}, "status": "Success"})
 }
 
-/// It ended with this code.
+/// The command exited with this code.
 pub(crate) fn exited(code: i32) -> Tree {
     if code == 0 {
         return success();
@@ -21,7 +20,7 @@ pub(crate) fn exited(code: i32) -> Tree {
     })
 }
 
-/// It could not be run, or nobody knows how it ended.
+/// The command could not be run, or its exit is unknown.
 pub(crate) fn failed(why: &str) -> Tree {
     let why = format!("Internal error occurred: {why}");
     tree!({

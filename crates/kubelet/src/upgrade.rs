@@ -1,4 +1,4 @@
-//! From a request to a WebSocket.
+//! Upgrades requests to WebSockets.
 
 use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
@@ -9,43 +9,41 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use crate::answer::{Answer, Refusal};
-use crate::dialect::Dialect;
+use crate::response::{HttpError, KubeletResponse};
+use crate::subprotocol::Subprotocol;
 
-/// The longest message of a client.
+/// Maximum message of a client, in bytes.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 /// The WebSocket of a client.
 pub(crate) type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-/// What a request wants its connection to become.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wish {
-    /// A WebSocket.
+pub(crate) enum UpgradeRequest {
     WebSocket {
         key: HeaderValue,
-        /// What the client speaks, best first.
+        /// Subprotocols offered by the client, by preference.
         protocols: Vec<String>,
     },
-    /// The older protocol, which is not spoken here.
+    /// SPDY, which is not supported.
     Spdy,
 }
 
-impl Wish {
+impl UpgradeRequest {
     /// # Errors
-    /// 400 when the connection is to stay what it is.
-    pub fn of(headers: &HeaderMap) -> Result<Wish, Refusal> {
+    /// 400 without an upgrade header.
+    pub fn of(headers: &HeaderMap) -> Result<UpgradeRequest, HttpError> {
         let upgrades = has_word(headers, &CONNECTION, "upgrade");
         if upgrades && has_word(headers, &UPGRADE, "websocket") {
             let key = headers.get(SEC_WEBSOCKET_KEY).cloned();
-            let key = key.ok_or_else(|| Refusal::new(400, "the header Sec-WebSocket-Key is missing"))?;
+            let key = key.ok_or_else(|| HttpError::new(400, "the header Sec-WebSocket-Key is missing"))?;
             let protocols = words(headers, &SEC_WEBSOCKET_PROTOCOL).map(str::to_owned).collect();
-            return Ok(Wish::WebSocket { key, protocols });
+            return Ok(UpgradeRequest::WebSocket { key, protocols });
         }
         if upgrades && has_word(headers, &UPGRADE, "SPDY/3.1") {
-            return Ok(Wish::Spdy);
+            return Ok(UpgradeRequest::Spdy);
         }
-        Err(Refusal::new(400, "Upgrade request required"))
+        Err(HttpError::new(400, "Upgrade request required"))
     }
 }
 
@@ -58,27 +56,31 @@ fn has_word(headers: &HeaderMap, name: &http::HeaderName, word: &str) -> bool {
     words(headers, name).any(|there| there.eq_ignore_ascii_case(word))
 }
 
-/// Whether a client speaks one of these.
-pub(crate) fn offers(headers: &HeaderMap, known: &[Dialect]) -> bool {
+/// Whether the client offers one of these subprotocols.
+pub(crate) fn offers(headers: &HeaderMap, known: &[Subprotocol]) -> bool {
     words(headers, &SEC_WEBSOCKET_PROTOCOL).any(|word| known.iter().any(|dialect| dialect.name == word))
 }
 
-/// What is said to a client that speaks only SPDY.
-pub(crate) fn no_spdy() -> Refusal {
-    Refusal::new(
+/// The error for a client that only supports SPDY.
+pub(crate) fn no_spdy() -> HttpError {
+    HttpError::new(
         400,
         "SPDY/3.1 is not spoken here: use a client that speaks WebSockets (kubectl 1.31 or newer)",
     )
 }
 
-/// What is said to a client none of whose dialects is known.
-pub(crate) fn unknown_protocols(offered: &[String], known: &[&str]) -> Refusal {
+/// The error for a client without a supported subprotocol.
+pub(crate) fn unknown_protocols(offered: &[String], known: &[&str]) -> HttpError {
     let text = format!("requested protocol(s) are not supported: {offered:?}; supports {known:?}");
-    Refusal::new(403, text)
+    HttpError::new(403, text)
 }
 
-/// The answer that turns the connection of a request into a WebSocket, and that WebSocket to come.
-pub(crate) fn accept<B>(request: &mut Request<B>, key: &HeaderValue, protocol: &str) -> (Answer, OnUpgrade) {
+/// The 101 response and the pending upgrade.
+pub(crate) fn accept<B>(
+    request: &mut Request<B>,
+    key: &HeaderValue,
+    protocol: &str,
+) -> (KubeletResponse, OnUpgrade) {
     let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
     let mut answer = Response::new(body);
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -96,10 +98,10 @@ pub(crate) fn accept<B>(request: &mut Request<B>, key: &HeaderValue, protocol: &
     (answer, hyper::upgrade::on(request))
 }
 
-/// The WebSocket, once the connection has changed.
+/// Completes the upgrade.
 ///
 /// # Errors
-/// The client has gone before.
+/// The client has disconnected.
 pub(crate) async fn socket(upgrade: OnUpgrade) -> Result<Socket, hyper::Error> {
     let stream = TokioIo::new(upgrade.await?);
     let config = WebSocketConfig::default()
@@ -112,14 +114,14 @@ pub(crate) async fn socket(upgrade: OnUpgrade) -> Result<Socket, hyper::Error> {
 mod tests {
     use super::*;
 
-    fn wish(lines: &[(&'static str, &'static str)]) -> Result<Wish, u16> {
+    fn wish(lines: &[(&'static str, &'static str)]) -> Result<UpgradeRequest, u16> {
         let headers: HeaderMap =
             lines.iter().map(|(k, v)| (k.parse().unwrap(), HeaderValue::from_static(v))).collect();
-        Wish::of(&headers).map_err(|refusal| refusal.code)
+        UpgradeRequest::of(&headers).map_err(|refusal| refusal.code)
     }
 
     #[test]
-    fn wishes() {
+    fn upgrade_requests() {
         let socket = [
             ("connection", "keep-alive, Upgrade"),
             ("upgrade", "WebSocket"),
@@ -127,10 +129,13 @@ mod tests {
             ("sec-websocket-protocol", "v5.channel.k8s.io, v4.channel.k8s.io"),
         ];
         let protocols = vec!["v5.channel.k8s.io".to_owned(), "v4.channel.k8s.io".to_owned()];
-        assert_eq!(wish(&socket), Ok(Wish::WebSocket { key: HeaderValue::from_static("k"), protocols }));
+        assert_eq!(
+            wish(&socket),
+            Ok(UpgradeRequest::WebSocket { key: HeaderValue::from_static("k"), protocols })
+        );
         assert_eq!(wish(&socket[..2]), Err(400), "a WebSocket without a key");
         assert_eq!(wish(&socket[1..]), Err(400), "an upgrade that the connection does not speak of");
-        assert_eq!(wish(&[("connection", "upgrade"), ("upgrade", "SPDY/3.1")]), Ok(Wish::Spdy));
+        assert_eq!(wish(&[("connection", "upgrade"), ("upgrade", "SPDY/3.1")]), Ok(UpgradeRequest::Spdy));
         assert_eq!(wish(&[]), Err(400));
     }
 }

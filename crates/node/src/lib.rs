@@ -1,87 +1,90 @@
-//! Simulated nodes by the thousand, as a controller over the same loop.
+//! The node side of the cluster: simulated nodes and the kubelet of this host, as controllers of the shared runtime.
 //!
-//! Each node is an ordinary Node object with a lease that is renewed; each pod bound to it goes through its life
-//! as its annotations say, and its status reads as a real kubelet would have written it.
+//! [`SimulatedNodes`] keeps a Node object and a Lease for each simulated node. A pod bound to such a node goes
+//! through the phases that its annotations request, and its status has the form that a kubelet writes.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What a pod does next follows from its status, its annotations and the time. Memory only adds fractions of
-//!   seconds, which a status cannot hold.
-//! - A pod that has ended is never touched again, except to finish its deletion.
-//! - The last delete names the UID.
-//! - A node carries the mark of whoever simulates it. A node with another mark, or none, is left alone, unless it is
-//!   a simulated one whose lease is over.
+//! - The next step of a simulated pod follows from its status, its annotations and the time. In-memory state only
+//!   adds fractions of a second, which a status timestamp cannot hold.
+//! - A pod in a terminal phase is not updated again, except to complete its deletion.
+//! - The final delete carries the UID as a precondition.
+//! - A simulated Node carries the ID of its simulator in an annotation. A Node with another ID, or none, is not
+//!   adopted, except a simulated node with an expired Lease.
 //!
 //! # Deliberately absent
 //!
-//! Processes, probes, mounts (volumes are made by [`provision`], and nobody enters them). A pod that is deleted stops at once, whatever its grace.
+//! Processes, probes and mounts (the [`provisioner`] creates volumes that no process opens). A deleted pod terminates
+//! at once, whatever its grace period.
 
-mod addresses;
-pub mod folders;
-mod life;
+pub mod control_plane;
 pub mod local;
-pub mod plane;
-pub mod provision;
-pub mod published;
+mod pod_ip_pool;
+pub mod provisioner;
+pub mod resource_slices;
+mod simulated_pod;
+pub mod volume_dirs;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use muster_api::event::{About, Event, Severity};
+use muster_api::client::{
+    ApiObject, ApiRequest, DeletionPropagation, Kind, Preconditions, RequestTarget, RequestVerb, Subresource,
+    Uid,
+};
+use muster_api::consts::{NODE_LEASES, managers, reasons};
+use muster_api::event::{Event, EventType, ObjectReference};
 use muster_api::lease::{self, NODE_LEASE_RENEW};
-use muster_api::node::Machine;
+use muster_api::node::MachineInfo;
 use muster_api::paths::{node as node_path, pod as pod_path};
-use muster_api::pod_status::Addresses;
-use muster_api::port::{Act, Call, Cascade, Guard, Kind, Object, Part, Target, Uid};
+use muster_api::pod_status::PodAddresses;
 use muster_api::time::Time;
-use muster_api::words::{NODE_LEASES, managers, reasons};
 use muster_api::{kinds, meta, node, pod_status};
-use muster_control::{Caches, Controller, Key, Plan, Seen, Step, Wake};
+use muster_control::{Caches, Controller, ObjectKey, ReconcileRequest, Reconciled, Step, WatchEvent};
 use muster_tree::{Text, Tree, tree};
 
-use crate::addresses::Pool;
-use crate::life::{Memory, Move};
+use crate::pod_ip_pool::PodIpPool;
+use crate::simulated_pod::{SimulatedPodState, SimulatedStep};
 
-/// Leases are renewed a little before they are due, so that a slow turn does not make them late.
+/// Leases are renewed this much before they are due, so that a late reconcile does not let them expire.
 const RENEW_EARLY: Duration = Duration::from_millis(100);
 
-/// A node of ours.
+/// A Node that this simulator manages.
 #[derive(Debug)]
-struct Own {
+struct ManagedNode {
     manifest: Tree,
     address: Text,
 }
 
-/// The simulated nodes.
 #[derive(Debug)]
-pub struct SimNodes {
-    /// What tells our nodes from those of another simulator.
+pub struct SimulatedNodes {
+    /// The ID of this simulator, stored in the annotation of each Node it manages.
     mark: Text,
-    /// Nodes by name.
-    nodes: BTreeMap<Text, Own>,
-    /// How many more are to be found names for.
-    nameless: usize,
-    /// The next name to try, where any free name will do.
+    nodes: BTreeMap<Text, ManagedNode>,
+    /// Nodes that still need a free name.
+    unnamed: usize,
+    /// The next index of `sim-<index>` to try; `None` when manifests fix the names.
     next_name: Option<usize>,
-    addresses: Pool,
-    memory: BTreeMap<Uid, Memory>,
+    addresses: PodIpPool,
+    memory: BTreeMap<Uid, SimulatedPodState>,
 }
 
-impl SimNodes {
-    /// `count` equal nodes with the first free names of `sim-0`, `sim-1`, … Nodes with this `mark` are taken up again.
+impl SimulatedNodes {
+    /// `count` identical nodes that take the first free names of `sim-0`, `sim-1`, … Nodes with this `mark` are
+    /// adopted.
     #[must_use]
-    pub fn count(count: usize, mark: &str) -> SimNodes {
-        SimNodes { nameless: count, next_name: Some(0), ..SimNodes::of([], mark) }
+    pub fn count(count: usize, mark: &str) -> SimulatedNodes {
+        SimulatedNodes { unnamed: count, next_name: Some(0), ..SimulatedNodes::of([], mark) }
     }
 
     /// One simulated node for each Node manifest.
-    pub fn of(manifests: impl IntoIterator<Item = Tree>, mark: &str) -> SimNodes {
-        let mut it = SimNodes {
+    pub fn of(manifests: impl IntoIterator<Item = Tree>, mark: &str) -> SimulatedNodes {
+        let mut it = SimulatedNodes {
             mark: Text::from(mark),
             nodes: BTreeMap::new(),
-            nameless: 0,
+            unnamed: 0,
             next_name: None,
-            addresses: Pool::default(),
+            addresses: PodIpPool::default(),
             memory: BTreeMap::new(),
         };
         manifests.into_iter().for_each(|manifest| it.add(&manifest));
@@ -91,115 +94,137 @@ impl SimNodes {
     fn add(&mut self, manifest: &Tree) {
         let at = self.nodes.len();
         let address = Text::from(format!("10.{}.{}.{}", 128 + at / 65_536, at / 256 % 256, at % 256));
-        let host = node::with_host(manifest);
-        let manifest = host.merge(&node::simulated_by(&self.mark));
-        self.nodes.insert(meta::name(&manifest), Own { manifest, address });
+        let host = node::with_hostname_label(manifest);
+        let manifest = host.merge(&node::simulated_node_patch(&self.mark));
+        self.nodes.insert(meta::name(&manifest), ManagedNode { manifest, address });
     }
 
-    /// Finds free names for nodes that have none.
-    fn name_nodes(&mut self, caches: &Caches, now: Time) -> Vec<Key> {
+    /// Assigns free names to the unnamed nodes.
+    fn name_nodes(&mut self, caches: &Caches, now: Time) -> Vec<ObjectKey> {
         let mut keys = Vec::new();
-        while self.nameless > 0
+        while self.unnamed > 0
             && let Some(number) = self.next_name
         {
             let name = Text::from(format!("sim-{number}"));
             self.next_name = Some(number + 1);
-            let key = Key::new(&kinds::NODES, &Text::new(), &name);
-            let free = caches.find(&key).is_none_or(|live| self.may_take(live, caches, now));
+            let key = ObjectKey::new(&kinds::NODES, &Text::new(), &name);
+            let free = caches.find(&key).is_none_or(|live| self.may_adopt(live, caches, now));
             if free && !self.nodes.contains_key(&name) {
-                self.add(&node::simulated(&name, &capacity()));
-                self.nameless -= 1;
+                self.add(&node::simulated_node(&name, &capacity()));
+                self.unnamed -= 1;
                 keys.push(key);
             }
         }
         keys
     }
 
-    fn may_take(&self, live: &Object, caches: &Caches, now: Time) -> bool {
+    fn may_adopt(&self, live: &ApiObject, caches: &Caches, now: Time) -> bool {
         let lease = caches.get(&kinds::LEASES, &Text::from(NODE_LEASES), &meta::name(&live.tree));
-        match node::simulator(&live.tree) {
+        match node::simulator_id(&live.tree) {
             Some(mark) if *mark == *self.mark => true,
-            Some(_) => lease.is_none_or(|lease| lease::is_over(&lease.tree, now)),
+            Some(_) => lease.is_none_or(|lease| lease::is_expired(&lease.tree, now)),
             None => false,
         }
     }
 
-    /// A name that is somebody else's is left to them. Nodes that only want some name get another one; of a manifest
-    /// that cannot be had, the node tells.
-    fn yield_name(&mut self, key: &Key, live: &Object, caches: &Caches, now: Time) -> Plan {
+    /// Gives up a name that a foreign Node holds. Unnamed nodes take the next free name; a manifest with a taken name
+    /// only gets a warning event on the foreign Node.
+    fn give_up_name(&mut self, key: &ObjectKey, live: &ApiObject, caches: &Caches, now: Time) -> Reconciled {
         self.nodes.remove(&key.name);
         if self.next_name.is_none() {
-            return Plan::of(vec![Step::Note(name_taken(live))]);
+            return Reconciled::with_steps(vec![Step::Event(name_taken(live))]);
         }
-        self.nameless += 1;
-        Plan { wake: self.name_nodes(caches, now), ..Plan::nothing() }
+        self.unnamed += 1;
+        Reconciled { enqueue: self.name_nodes(caches, now), ..Reconciled::done() }
     }
 
-    fn plan_node(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+    fn reconcile_node(&mut self, key: &ObjectKey, caches: &Caches, now: Time) -> Reconciled {
         let Some(own) = self.nodes.get(&key.name) else {
-            return Plan::nothing();
+            return Reconciled::done();
         };
         let Some(live) = caches.find(key) else {
-            let create = call(key.target(Part::Main), Guard::default(), Act::Create(own.manifest.clone()));
-            return Plan::of(vec![Step::One(create)]);
+            let create = call(
+                key.target(Subresource::Main),
+                Preconditions::default(),
+                RequestVerb::Create(own.manifest.clone()),
+            );
+            return Reconciled::with_steps(vec![Step::Request(create)]);
         };
-        if node::simulator(&live.tree) != Some(self.mark.as_str()) {
-            if !self.may_take(live, caches, now) {
+        if node::simulator_id(&live.tree) != Some(self.mark.as_str()) {
+            if !self.may_adopt(live, caches, now) {
                 let live = live.clone();
-                return self.yield_name(key, &live, caches, now);
+                return self.give_up_name(key, &live, caches, now);
             }
-            let guard = Guard { revision: Some(live.revision), ..uid_guard(live) };
-            let take = Act::Merge(node::simulated_by(&self.mark));
-            return Plan::of(vec![Step::One(call(key.target(Part::Main), guard, take))]);
+            let guard = Preconditions { revision: Some(live.revision), ..uid_guard(live) };
+            // Of two simulators that adopt at once, the revision precondition makes one fail.
+            let take = RequestVerb::MergePatch(node::simulated_node_patch(&self.mark));
+            return Reconciled::with_steps(vec![Step::Request(call(
+                key.target(Subresource::Main),
+                guard,
+                take,
+            ))]);
         }
         let mut steps = Vec::new();
         if !node::is_ready(&live.tree) {
             let manifest = &own.manifest;
             let capacity = manifest.at(node_path::CAPACITY).or(manifest.at(node_path::ALLOCATABLE));
             let capacity = capacity.cloned().unwrap_or_else(Tree::empty_map);
-            let status = Machine::simulated(capacity, &own.address).ready_status(&live.tree, now);
-            steps.push(Step::One(call(key.target(Part::Status), uid_guard(live), Act::Strategic(status))));
+            let status = MachineInfo::simulated(capacity, &own.address).ready_status(&live.tree, now);
+            steps.push(Step::Request(call(
+                key.target(Subresource::Status),
+                uid_guard(live),
+                RequestVerb::StrategicMergePatch(status),
+            )));
         }
         let (renewal, next) = renew(key, live, caches, now);
-        steps.extend(renewal.map(Step::One));
-        Plan::of(steps).again(next)
+        steps.extend(renewal.map(Step::Request));
+        Reconciled::with_steps(steps).requeue_at(next)
     }
 
-    fn plan_pod(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+    fn reconcile_pod(&mut self, key: &ObjectKey, caches: &Caches, now: Time) -> Reconciled {
         let Some(pod) = caches.find(key) else {
-            return Plan::nothing();
+            return Reconciled::done();
         };
         let uid = meta::uid(&pod.tree);
         let node = pod.tree.text_at(pod_path::NODE_NAME);
         let Some(own) = self.nodes.get(&node) else {
-            return Plan::nothing();
+            return Reconciled::done();
         };
-        let next = life::next(&pod.tree, self.memory.entry(uid.clone()).or_default(), now);
+        let next = simulated_pod::next(&pod.tree, self.memory.entry(uid.clone()).or_default(), now);
         match next {
-            Move::Rest => {
+            SimulatedStep::Finished => {
                 self.memory.remove(&uid);
-                Plan::nothing()
+                Reconciled::done()
             }
-            Move::Wait(until) => Plan::nothing().again(until),
-            Move::Show(doing) => {
+            SimulatedStep::RequeueAt(until) => Reconciled::done().requeue_at(until),
+            SimulatedStep::UpdateStatus(doing) => {
                 let known = pod.tree.text_at(pod_path::POD_IP);
-                let ip = if known.is_empty() { self.addresses.take(&uid) } else { known };
-                let at = Addresses { host: own.address.clone(), pod: ip };
-                let patch = pod_status::patch(&pod.tree, &at, &doing, now);
-                // Had somebody else ended the pod meanwhile, it would end twice.
-                let guard = Guard { revision: Some(pod.revision), ..uid_guard(pod) };
-                let write = call(key.target(Part::Status), guard, Act::Strategic(patch));
-                Plan::of(vec![Step::One(write)])
+                let ip = if known.is_empty() { self.addresses.allocate(&uid) } else { known };
+                let at = PodAddresses { host: own.address.clone(), pod: ip };
+                let patch = pod_status::simulated_patch(&pod.tree, &at, &doing, now);
+                // The revision precondition prevents a second terminal status when another client ended the pod
+                // meanwhile.
+                let guard = Preconditions { revision: Some(pod.revision), ..uid_guard(pod) };
+                let write =
+                    call(key.target(Subresource::Status), guard, RequestVerb::StrategicMergePatch(patch));
+                Reconciled::with_steps(vec![Step::Request(write)])
             }
-            Move::Bury => {
-                let act = Act::Delete { cascade: Cascade::Background, grace_secs: Some(0) };
-                Plan::of(vec![Step::One(call(key.target(Part::Main), uid_guard(pod), act))])
+            SimulatedStep::Delete => {
+                let act = RequestVerb::Delete {
+                    propagation_policy: DeletionPropagation::Background,
+                    grace_secs: Some(0),
+                };
+                Reconciled::with_steps(vec![Step::Request(call(
+                    key.target(Subresource::Main),
+                    uid_guard(pod),
+                    act,
+                ))])
             }
         }
     }
 }
 
-impl Controller for SimNodes {
+impl Controller for SimulatedNodes {
     fn name(&self) -> &'static str {
         "node"
     }
@@ -208,33 +233,33 @@ impl Controller for SimNodes {
         vec![kinds::NODES.clone(), kinds::PODS.clone(), kinds::LEASES.clone()]
     }
 
-    fn starts(&mut self, caches: &Caches, now: Time) -> Vec<Key> {
+    fn initial_requests(&mut self, caches: &Caches, now: Time) -> Vec<ObjectKey> {
         self.name_nodes(caches, now);
-        let nodes = self.nodes.keys().map(|name| Key::new(&kinds::NODES, &Text::new(), name));
-        // Pods came to the caches before the nodes had their names.
+        let nodes = self.nodes.keys().map(|name| ObjectKey::new(&kinds::NODES, &Text::new(), name));
+        // Pods reach the cache before the nodes have names, so their watch events mapped to no node.
         let pods = self.nodes.keys().flat_map(|name| caches.on_node(name));
-        let mut keys: Vec<Key> = nodes.collect();
+        let mut keys: Vec<ObjectKey> = nodes.collect();
         for pod in pods {
-            self.addresses.known(&meta::uid(&pod.tree), pod.tree.str_at(pod_path::POD_IP));
-            keys.push(Key::of(&kinds::PODS, &pod.tree));
+            self.addresses.occupy(&meta::uid(&pod.tree), pod.tree.str_at(pod_path::POD_IP));
+            keys.push(ObjectKey::of(&kinds::PODS, &pod.tree));
         }
         keys
     }
 
-    /// The leases go back, so that the next simulator can take the nodes up at once.
-    fn farewell(&mut self, caches: &Caches) -> Vec<Call> {
+    /// Releases the Leases, so that the next simulator can adopt the nodes at once.
+    fn on_shutdown(&mut self, caches: &Caches) -> Vec<ApiRequest> {
         let release = |name: &Text| {
             let lease = caches.get(&kinds::LEASES, &Text::from(NODE_LEASES), name)?;
-            let on = meta::target(&kinds::LEASES, &lease.tree, Part::Main);
-            Some(call(on, uid_guard(lease), Act::Merge(lease::release())))
+            let on = meta::target(&kinds::LEASES, &lease.tree, Subresource::Main);
+            Some(call(on, uid_guard(lease), RequestVerb::MergePatch(lease::release())))
         };
         self.nodes.keys().filter_map(release).collect()
     }
 
-    fn wakes(&mut self, seen: &Seen<'_>, _caches: &Caches) -> Vec<Wake> {
+    fn map_event(&mut self, seen: &WatchEvent<'_>, _caches: &Caches) -> Vec<ReconcileRequest> {
         if seen.key.kind == kinds::NODES && self.nodes.contains_key(&seen.key.name) {
-            if seen.after.is_none() {
-                // Somebody deleted it: as with a real kubelet it stays away until the next start.
+            if seen.new.is_none() {
+                // As with a kubelet, a Node deleted by a client is not registered again before the next start.
                 self.nodes.remove(&seen.key.name);
             }
             return vec![seen.key.clone().into()];
@@ -242,108 +267,111 @@ impl Controller for SimNodes {
         if seen.key.kind != kinds::PODS {
             return Vec::new();
         }
-        let tree = &seen.newest().tree;
+        let tree = &seen.latest().tree;
         if !self.nodes.contains_key(tree.str_at(pod_path::NODE_NAME)) {
             return Vec::new();
         }
         let uid = meta::uid(tree);
-        if seen.after.is_none() {
-            self.addresses.give_back(&uid);
+        if seen.new.is_none() {
+            self.addresses.release(&uid);
             self.memory.remove(&uid);
             return Vec::new();
         }
-        self.addresses.known(&uid, tree.str_at(pod_path::POD_IP));
+        self.addresses.occupy(&uid, tree.str_at(pod_path::POD_IP));
         vec![seen.key.clone().into()]
     }
 
-    fn plan(&mut self, key: &Key, caches: &Caches, now: Time) -> Plan {
+    fn reconcile(&mut self, key: &ObjectKey, caches: &Caches, now: Time) -> Reconciled {
         if key.kind == kinds::NODES {
-            self.plan_node(key, caches, now)
+            self.reconcile_node(key, caches, now)
         } else {
-            self.plan_pod(key, caches, now)
+            self.reconcile_pod(key, caches, now)
         }
     }
 }
 
-/// What a simulated node has, unless its manifest says otherwise.
+/// Capacity of a simulated node without a manifest.
 fn capacity() -> Tree {
     tree!({"cpu": "32", "memory": "128Gi", "pods": "110", "ephemeral-storage": "500Gi"})
 }
 
-/// The call that keeps a node's lease alive, if it is time, and when the next one is due.
-fn renew(key: &Key, node: &Object, caches: &Caches, now: Time) -> (Option<Call>, Time) {
-    let target = Target {
+/// Returns the Lease renewal if it is due, and the time of the next one.
+fn renew(key: &ObjectKey, node: &ApiObject, caches: &Caches, now: Time) -> (Option<ApiRequest>, Time) {
+    let target = RequestTarget {
         kind: kinds::LEASES.clone(),
         namespace: Text::from(NODE_LEASES),
         name: key.name.clone(),
-        part: Part::Main,
+        subresource: Subresource::Main,
     };
     let uid = meta::uid(&node.tree);
     let next = now + (NODE_LEASE_RENEW - RENEW_EARLY);
     let Some(known) = caches.get(&kinds::LEASES, &target.namespace, &target.name) else {
         let made = lease::of_node(&key.name, &uid, now);
-        return (Some(call(target, Guard::default(), Act::Create(made))), next);
+        return (Some(call(target, Preconditions::default(), RequestVerb::Create(made))), next);
     };
     let due = lease::renewed(&known.tree).unwrap_or_default() + (NODE_LEASE_RENEW - RENEW_EARLY);
     if due > now {
         return (None, due);
     }
-    // A node that was made anew takes over the lease of its namesake, one that comes back the lease it gave back.
+    // A recreated Node adopts the Lease of its predecessor (other UID); a restarted simulator takes back the Lease it
+    // released.
     let patch = if lease::is_owned_by(&known.tree, &uid) && lease::is_held(&known.tree) {
         lease::renewal(now)
     } else {
         lease::of_node(&key.name, &uid, now)
     };
-    (Some(call(target, uid_guard(known), Act::Merge(patch))), next)
+    (Some(call(target, uid_guard(known), RequestVerb::MergePatch(patch))), next)
 }
 
-fn name_taken(node: &Object) -> Event {
+fn name_taken(node: &ApiObject) -> Event {
     let message = "Not simulated: this node is somebody else's. Give the manifest another name, or delete this node first";
     Event {
         action: Text::new(),
-        by: managers::KUBELET.clone(),
-        about: About::of(&kinds::NODES, "Node", &node.tree),
-        severity: Severity::Warning,
+        reporting_controller: managers::KUBELET.clone(),
+        regarding: ObjectReference::of(&kinds::NODES, "Node", &node.tree),
+        event_type: EventType::Warning,
         reason: reasons::NAME_TAKEN.into(),
         message: message.into(),
     }
 }
 
-fn uid_guard(object: &Object) -> Guard {
-    Guard { uid: Some(meta::uid(&object.tree)), revision: None }
+fn uid_guard(object: &ApiObject) -> Preconditions {
+    Preconditions { uid: Some(meta::uid(&object.tree)), revision: None }
 }
 
-fn call(on: Target, guard: Guard, act: Act) -> Call {
-    Call { by: managers::KUBELET.clone(), on, guard, act }
+fn call(on: RequestTarget, guard: Preconditions, act: RequestVerb) -> ApiRequest {
+    ApiRequest { field_manager: managers::KUBELET.clone(), target: on, preconditions: guard, verb: act }
 }
 
 #[cfg(test)]
 mod tests {
-    use muster_api::port::Batch;
-    use muster_control::Loop;
-    use muster_control::{Input, LoopOptions, Output};
+    use muster_api::client::WatchBatch;
+    use muster_control::ControlLoop;
+    use muster_control::{RuntimeInput, RuntimeOptions, RuntimeOutput};
 
     use super::*;
 
     #[test]
-    fn a_manifest_whose_name_is_taken_is_told_on_that_node() {
+    fn a_manifest_with_a_taken_name_emits_an_event_on_the_foreign_node() {
         let taken = tree!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "mine", "uid": "u"}});
-        let nodes = SimNodes::of([node::simulated(&"mine".into(), &capacity())], "me");
-        let mut it = Loop::new(vec![Box::new(nodes)], &[], LoopOptions::default());
+        let nodes = SimulatedNodes::of([node::simulated_node(&"mine".into(), &capacity())], "me");
+        let mut it = ControlLoop::new(vec![Box::new(nodes)], &[], RuntimeOptions::default());
         let mut outputs = Vec::new();
         for (kind, objects) in [
             (&kinds::PODS, vec![]),
             (&kinds::LEASES, vec![]),
-            (&kinds::NODES, vec![Object { tree: taken, revision: 7 }]),
+            (&kinds::NODES, vec![ApiObject { tree: taken, revision: 7 }]),
         ] {
-            outputs.extend(it.on(Input::Changed(kind.clone(), Batch::Reset(objects)), Time(0)));
+            outputs.extend(
+                it.handle(RuntimeInput::Watched(kind.clone(), WatchBatch::Restarted(objects)), Time(0)),
+            );
         }
         let sent = outputs.iter().filter_map(|output| match output {
-            Output::Send(_, calls) => Some(calls.as_slice().to_vec()),
+            RuntimeOutput::Send(_, calls) => Some(calls.as_slice().to_vec()),
             _ => None,
         });
-        let sent: Vec<Call> = sent.flatten().collect();
-        let [Call { act: Act::Create(event), .. }] = &sent[..] else {
+        let sent: Vec<ApiRequest> = sent.flatten().collect();
+        let [ApiRequest { verb: RequestVerb::Create(event), .. }] = &sent[..] else {
             panic!("one event and nothing else: {sent:#?}")
         };
         assert_eq!(event.str_at(&["reason"]), "NameTaken");

@@ -1,8 +1,7 @@
-//! The clock of this crate: stamps of log lines, beginnings and ends; and a steady count for timers.
+//! Clocks: wall clock for log timestamps and exit records, monotonic clock for timers.
 
 use std::time::{Duration, SystemTime};
 
-/// Nanoseconds since 1970.
 #[must_use]
 #[expect(
     clippy::disallowed_methods,
@@ -13,13 +12,12 @@ pub fn now_nanos() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Microseconds since 1970.
 #[must_use]
 pub fn now_micros() -> i64 {
     now_nanos() / 1_000
 }
 
-/// Time since some fixed point; never goes back, whatever people do to the wall clock.
+/// Monotonic time, independent of changes of the wall clock.
 #[must_use]
 pub fn steady() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

@@ -1,59 +1,62 @@
-//! Containers as processes of this machine.
+//! A container runtime that runs containers as processes of the host.
 //!
-//! [`Containers`] is the port: the local node says what to run ([`Launch`], complete: nothing is left to look up) and asks
-//! how it goes ([`State`]). Each container has a small supervisor process of its own, which outlives the server: it keeps
-//! the log, waits, and writes down how the container ended. A server that comes back finds everything in the folders.
+//! [`ContainerRuntime`] is the port: the kubelet passes a complete [`ContainerConfig`] and reads the [`RunState`].
+//! Each run has a supervisor process (containerd's shim) that outlives the server: it writes the log, enforces
+//! limits, waits, and writes the exit record. A restarted server restores everything from the run directories.
 //!
 //! ```text
-//! server ── Processes ─┬─ thread per run: waits for the locks
-//!                      └─ folder per run: orders, log, end
-//! supervisor (__supervise)  keeps the log, looks after limits, writes the end
-//!   └─ first process (__inside)  namespaces, view, limits; then `init` of the container
+//! server ── ProcessRuntime ─┬─ thread per run: waits for the locks
+//!                           └─ directory per run: config, log, exit record
+//! supervisor (__supervise)  writes the log, enforces limits, writes the exit record
+//!   └─ init process (__inside)  namespaces, rootfs, limits; then PID 1 of the container
 //!        └─ the command
 //! ```
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A container that was started once is never started twice: its folder is made before its process.
-//! - An end is written down before it can be seen; an end that nobody wrote down is told as [`Why::Lost`].
-//! - When a supervisor ends, however it ends, no process of its container is left.
+//! - A run is started at most once: its directory is created before its process.
+//! - An exit is recorded before it can be observed; a run without an exit record is reported as [`ExitReason::Lost`].
+//! - When a supervisor exits, for whatever reason, no process of its container is left.
 //!
 //! # Deliberately absent
 //!
-//! Kubernetes: restarts, probes and grace are the node's. Images of our own: a command runs with the programs of this
-//! machine, unless a container engine ([`Engine`]) was named: then the first process has it run the image.
+//! Kubernetes: restarts, probe schedules and grace periods are the kubelet's. Images: a command is a program of the
+//! host, unless a [`ContainerEngine`] is configured, which then runs the image.
 
-mod beside;
 mod cgroup;
-pub mod checks;
+mod cleanup;
 mod clock;
+pub mod container_config;
 mod engine;
-mod exec;
-mod files;
-mod inside;
-pub mod launch;
-pub mod layout;
+mod exec_process;
+mod exec_session;
+mod host_support;
+mod host_usage;
+mod init_process;
 pub mod logs;
-mod machine;
-pub mod port;
-mod probe;
-mod processes;
-mod remove;
-pub mod roster;
-mod supervise;
+pub mod pod_dirs;
+pub mod pod_registry;
+pub mod prober;
+mod process_runtime;
+mod run_files;
+pub mod runtime;
+mod subcommands;
+mod supervisor;
 mod system;
 #[cfg(test)]
 mod testing;
-mod words;
 
-pub use engine::Engine;
-pub use launch::{Identity, Isolation, Launch, Limits, Mount, Pull};
-pub use layout::{Id, Layout};
+pub use container_config::{ContainerConfig, ImagePullPolicy, Isolation, Mount, ResourceLimits, RunAs};
+pub use engine::ContainerEngine;
+pub use host_support::namespaces_missing;
+pub use host_usage::node_usage;
 pub use logs::{LogOptions, LogReader};
-pub use machine::machine_usage;
-pub use port::{Applied, Attached, Bell, Containers, Ended, Exec, ExecOptions, State, Usage, Why};
-pub use probe::namespaces_missing;
-pub use processes::Processes;
-pub use roster::{Resident, Roster};
+pub use pod_dirs::{PodDirs, RunId};
+pub use pod_registry::{PodRegistry, RegisteredPod};
+pub use process_runtime::ProcessRuntime;
+pub use runtime::{
+    AttachSession, ContainerRuntime, ContainerUsage, ExecOptions, ExecSession, ExitReason, ExitRecord,
+    IsolationFeature, OnStateChange, RunState,
+};
+pub use subcommands::run as run_hidden_command;
 pub use system::confine::disk_bytes;
-pub use words::run as run_hidden_command;

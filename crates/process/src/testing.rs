@@ -1,20 +1,20 @@
-//! Values for tests of this crate.
+//! Fixtures for unit tests.
 
 use std::path::PathBuf;
 
-use crate::files::Orders;
-use crate::logs::Bounds;
-use crate::{Id, Identity, Isolation, Launch, Limits};
+use crate::logs::LogRotation;
+use crate::run_files::SupervisorConfig;
+use crate::{ContainerConfig, Isolation, ResourceLimits, RunAs, RunId};
 
-/// Orders for `true`, changed as a test wants.
-pub fn orders(change: impl FnOnce(&mut Launch)) -> Orders {
-    let mut launch = Launch {
-        id: Id { pod: "pod".into(), container: "main".into(), attempt: 0 },
+/// A supervisor config that runs `true`, modified by `change`.
+pub fn orders(change: impl FnOnce(&mut ContainerConfig)) -> SupervisorConfig {
+    let mut launch = ContainerConfig {
+        id: RunId { pod: "pod".into(), container: "main".into(), attempt: 0 },
         pod_name: "default/pod".into(),
         image: "image".into(),
         argv: vec!["true".into()],
         image_program: false,
-        pull: crate::launch::Pull::default(),
+        pull: crate::container_config::ImagePullPolicy::default(),
         env: Vec::new(),
         dir: None,
         mounts: Vec::new(),
@@ -23,20 +23,20 @@ pub fn orders(change: impl FnOnce(&mut Launch)) -> Orders {
         stdin: false,
         stdin_once: false,
         tty: false,
-        user: Identity::default(),
-        limits: Limits { processes: 64, ..Limits::default() },
+        user: RunAs::default(),
+        limits: ResourceLimits { processes: 64, ..ResourceLimits::default() },
         read_only_root: false,
         message_path: PathBuf::from("/dev/termination-log"),
         message_from_log: false,
         isolation: Isolation::Namespaces,
     };
     change(&mut launch);
-    Orders {
+    SupervisorConfig {
         launch,
         path: "/usr/bin:/bin".into(),
         home: "/home/server".into(),
         cgroup: None,
-        log: Bounds::DEFAULT,
+        log: LogRotation::DEFAULT,
         passing: None,
         engine: None,
     }

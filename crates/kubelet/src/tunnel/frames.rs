@@ -1,65 +1,73 @@
-//! SPDY/3.1 as far as forwarded ports need it: frames from bytes, and bytes from frames. No waiting.
+//! SPDY/3.1 framing as port-forward needs it. No I/O.
 //!
 //! # Deliberately absent
 //!
-//! Flow control: the clients that speak this have none. Compression of what we send: the only headers that we send are
-//! none at all, and those fit into a block that is stored as it is.
+//! Flow control: the clients of this protocol have none. Compression of sent headers: replies have no headers, which
+//! fit into a stored block.
 
 use bytes::{Buf, Bytes, BytesMut};
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::words::dictionary;
 
-/// The longest frame of a client.
+/// Maximum frame, in bytes.
 const FRAME_BYTES_MAX: usize = 1 << 20;
-/// The longest headers of a stream, unpacked.
+/// Maximum decompressed headers, in bytes.
 const HEADERS_BYTES_MAX: usize = 16 << 10;
-/// Begins a compressed stream that has a dictionary.
+/// zlib header with a preset dictionary.
 const ZLIB_HEAD: [u8; 2] = [0x78, 0xbb];
-/// The checksum of the dictionary.
+/// Adler-32 of the dictionary.
 pub(super) const DICTIONARY_ID: [u8; 4] = [0xe3, 0xc6, 0xa7, 0xc2];
-/// The number of headers, none, as a stored block of a compressed stream; and an empty block, at which readers give out
-/// what they have.
+/// A header count of zero as a stored block, and an empty block as sync flush.
 const NO_HEADERS: [u8; 14] = [0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 const CONTROL: u8 = 0x80;
 const VERSION: u8 = 3;
 const FIN: u8 = 1;
 const HEAD_BYTES: usize = 8;
 
-/// What a client says.
+/// A frame of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// A stream begins.
-    Open { stream: u32, headers: Vec<(String, String)>, is_last: bool },
-    /// Bytes of a stream.
-    Data { stream: u32, bytes: Bytes, is_last: bool },
-    /// A stream is given up.
-    Reset { stream: u32 },
-    /// Wants to hear the same.
-    Ping { id: u32 },
-    /// Nothing more will begin.
+    Open {
+        stream: u32,
+        headers: Vec<(String, String)>,
+        is_last: bool,
+    },
+    /// Data of a stream.
+    Data {
+        stream: u32,
+        bytes: Bytes,
+        is_last: bool,
+    },
+    /// RST_STREAM aborts a stream.
+    Reset {
+        stream: u32,
+    },
+    /// PING, to be echoed.
+    Ping {
+        id: u32,
+    },
+    /// GOAWAY: no further streams.
     GoAway,
-    /// Of no concern here.
     Other,
 }
 
-/// Why bytes are not frames.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Wrong(&'static str);
+pub(super) struct FrameError(&'static str);
 
-/// Makes frames of bytes.
 pub(super) struct Reader {
     bytes: BytesMut,
     inflate: Decompress,
-    /// Whether the head of the compressed stream has gone by.
+    /// Whether the zlib header is done.
     begun: bool,
 }
 
 impl Reader {
     pub fn new() -> Reader {
         let mut reader = Reader { bytes: BytesMut::new(), inflate: Decompress::new(false), begun: false };
-        // A stored block of the dictionary is the same to what follows as having been given it before.
+        // flate2 has no preset dictionary for raw streams: decompressing it as a stored block first has the same
+        // effect.
         let words = dictionary();
         let length = u16::try_from(words.len()).expect("the dictionary is shorter than a block");
         let mut block = vec![0];
@@ -71,13 +79,12 @@ impl Reader {
         reader
     }
 
-    /// Takes bytes in as they come.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next frame; `None` until more bytes have come.
-    pub fn next(&mut self) -> Result<Option<Frame>, Wrong> {
+    /// The next frame; `None` if it is incomplete.
+    pub fn next(&mut self) -> Result<Option<Frame>, FrameError> {
         let Some(head) = self.bytes.first_chunk::<HEAD_BYTES>().copied() else {
             return Ok(None);
         };
@@ -85,7 +92,7 @@ impl Reader {
         let length =
             usize::try_from(u32::from_be_bytes([0, head[5], head[6], head[7]])).unwrap_or(usize::MAX);
         if length > FRAME_BYTES_MAX {
-            return Err(Wrong("a frame is longer than a mebibyte"));
+            return Err(FrameError("a frame is longer than a mebibyte"));
         }
         if self.bytes.len() < HEAD_BYTES + length {
             return Ok(None);
@@ -98,24 +105,24 @@ impl Reader {
             return Ok(Some(Frame::Data { stream, bytes: body, is_last }));
         }
         if second != VERSION {
-            return Err(Wrong("a frame is of another version than SPDY/3"));
+            return Err(FrameError("a frame is of another version than SPDY/3"));
         }
         self.control(kind, is_last, body).map(Some)
     }
 
-    fn control(&mut self, kind: u8, is_last: bool, mut body: Bytes) -> Result<Frame, Wrong> {
-        let number = |body: &mut Bytes| body.try_get_u32().map_err(|_| Wrong("a frame is too short"));
+    fn control(&mut self, kind: u8, is_last: bool, mut body: Bytes) -> Result<Frame, FrameError> {
+        let number = |body: &mut Bytes| body.try_get_u32().map_err(|_| FrameError("a frame is too short"));
         Ok(match kind {
             1 => {
                 let stream = number(&mut body)? & 0x7fff_ffff;
                 number(&mut body)?;
-                body.try_get_u16().map_err(|_| Wrong("a frame is too short"))?;
+                body.try_get_u16().map_err(|_| FrameError("a frame is too short"))?;
                 Frame::Open { stream, headers: self.headers(&body)?, is_last }
             }
             3 => Frame::Reset { stream: number(&mut body)? & 0x7fff_ffff },
             6 => Frame::Ping { id: number(&mut body)? },
             7 => Frame::GoAway,
-            // Headers that come later must go through the same compressed stream, or it is lost.
+            // HEADERS frames share the compression state: they must be decompressed even if ignored.
             8 => {
                 number(&mut body)?;
                 self.headers(&body)?;
@@ -125,18 +132,18 @@ impl Reader {
         })
     }
 
-    fn headers(&mut self, mut packed: &[u8]) -> Result<Vec<(String, String)>, Wrong> {
+    fn headers(&mut self, mut packed: &[u8]) -> Result<Vec<(String, String)>, FrameError> {
         if !std::mem::replace(&mut self.begun, true) {
             let head = [&ZLIB_HEAD[..], &DICTIONARY_ID].concat();
-            // The level of compression is a matter of the sender's taste.
+            // Byte 1 has the compression level, which may differ.
             let begins = packed.len() >= head.len() && packed[0] == head[0] && packed[2..6] == head[2..];
             if !begins {
-                return Err(Wrong("headers are compressed without the dictionary of SPDY/3"));
+                return Err(FrameError("headers are compressed without the dictionary of SPDY/3"));
             }
             packed = &packed[head.len()..];
         }
         let mut bytes = Bytes::from(self.unpack(packed)?);
-        let short = |_| Wrong("headers end too early");
+        let short = |_| FrameError("headers end too early");
         let count = bytes.try_get_u32().map_err(short)?;
         let mut headers = Vec::new();
         for _ in 0..count {
@@ -145,22 +152,22 @@ impl Reader {
         Ok(headers)
     }
 
-    fn unpack(&mut self, packed: &[u8]) -> Result<Vec<u8>, Wrong> {
+    fn unpack(&mut self, packed: &[u8]) -> Result<Vec<u8>, FrameError> {
         let mut all = Vec::with_capacity(HEADERS_BYTES_MAX);
         let before = self.inflate.total_in();
         let status = self.inflate.decompress_vec(packed, &mut all, FlushDecompress::Sync);
         let taken = self.inflate.total_in() - before;
         match status {
             Ok(Status::Ok | Status::BufError) if taken == packed.len() as u64 => Ok(all),
-            Ok(_) => Err(Wrong("headers are longer than 16 KiB")),
-            Err(_) => Err(Wrong("headers cannot be decompressed")),
+            Ok(_) => Err(FrameError("headers are longer than 16 KiB")),
+            Err(_) => Err(FrameError("headers cannot be decompressed")),
         }
     }
 }
 
-fn text(bytes: &mut Bytes) -> Result<String, Wrong> {
-    let short = Wrong("headers end too early");
-    let length = usize::try_from(bytes.try_get_u32().map_err(|_| Wrong("headers end too early"))?);
+fn text(bytes: &mut Bytes) -> Result<String, FrameError> {
+    let short = FrameError("headers end too early");
+    let length = usize::try_from(bytes.try_get_u32().map_err(|_| FrameError("headers end too early"))?);
     match length {
         Ok(length) if length <= bytes.len() => {
             Ok(String::from_utf8_lossy(&bytes.split_to(length)).into_owned())
@@ -169,15 +176,14 @@ fn text(bytes: &mut Bytes) -> Result<String, Wrong> {
     }
 }
 
-/// Makes bytes of frames.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
-    /// Whether the head of the compressed stream has been written.
+    /// Whether the zlib header has been written.
     begun: bool,
 }
 
 impl Writer {
-    /// Takes up a stream.
+    /// SYN_REPLY accepts a stream.
     pub fn reply(&mut self, stream: u32) -> Vec<u8> {
         let mut body = stream.to_be_bytes().to_vec();
         if !std::mem::replace(&mut self.begun, true) {
@@ -189,7 +195,7 @@ impl Writer {
     }
 }
 
-/// Bytes of a stream.
+/// Data of a stream.
 pub(super) fn data(stream: u32, bytes: &[u8], is_last: bool) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).expect("pieces are short").to_be_bytes();
     let mut frame = stream.to_be_bytes().to_vec();
@@ -198,13 +204,11 @@ pub(super) fn data(stream: u32, bytes: &[u8], is_last: bool) -> Vec<u8> {
     frame
 }
 
-/// Refuses a stream.
 pub(super) fn refuse(stream: u32) -> Vec<u8> {
     const REFUSED: u32 = 3;
     control(3, &[stream.to_be_bytes(), REFUSED.to_be_bytes()].concat())
 }
 
-/// Answers a ping.
 pub(super) fn pong(id: u32) -> Vec<u8> {
     control(6, &id.to_be_bytes())
 }
@@ -220,7 +224,7 @@ fn control(kind: u8, body: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// A stream that begins, its headers in a stored block.
+    /// A SYN_STREAM frame with headers in a stored block.
     fn open(stream: u32, headers: &[(&str, &str)], first: bool) -> Vec<u8> {
         let mut plain = u32::try_from(headers.len()).unwrap().to_be_bytes().to_vec();
         for text in headers.iter().flat_map(|(name, value)| [name, value]) {
@@ -240,9 +244,9 @@ mod tests {
         control(1, &body)
     }
 
-    fn all(reader: &mut Reader, bytes: &[u8]) -> Result<Vec<Frame>, Wrong> {
+    fn all(reader: &mut Reader, bytes: &[u8]) -> Result<Vec<Frame>, FrameError> {
         let mut frames = Vec::new();
-        // Byte by byte: frames do not come in one piece.
+        // Byte by byte, since frames may be split across messages.
         for byte in bytes {
             reader.push(&[*byte]);
             while let Some(frame) = reader.next()? {
@@ -253,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_begin_carry_and_end() {
+    fn streams_open_carry_data_and_close() {
         let headers = [("streamtype", "data"), ("port", "80"), ("requestid", "0")];
         let owned: Vec<_> = headers.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let bytes =
@@ -291,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn malformed_frames_are_rejected() {
         let long = [0, 0, 0, 1, 0, 0xff, 0xff, 0xff];
         let bomb = open(1, &[("a", &"x".repeat(HEADERS_BYTES_MAX))], true);
         let count = control(

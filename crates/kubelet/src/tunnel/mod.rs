@@ -1,6 +1,6 @@
-//! Ports of a pod for kubectl: SPDY frames tunnelled through a WebSocket, two streams per connection.
+//! Port-forward for kubectl: SPDY frames tunnelled through a WebSocket, two streams per connection.
 //!
-//! A connection to a port has a stream for its bytes and one for trouble; both carry the same `requestid`.
+//! Each connection has a data and an error stream with the same `requestid`.
 
 mod frames;
 mod words;
@@ -15,18 +15,18 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::frames::{Frame, Reader, Writer};
-use crate::dialect::Arrived;
 use crate::exec::PIECE_BYTES;
-use crate::forward::{Target, trouble};
-use crate::session::{Gone, Outbox, Session};
+use crate::port_forward::{ForwardTarget, connect_error};
+use crate::session::{Disconnected, Outbox, Session};
+use crate::subprotocol::ChannelMessage;
 
-/// Connections at once through one tunnel.
+/// Concurrent connections per tunnel.
 const CONNECTIONS_MAX: usize = 128;
-/// Pieces that wait for a slow server of the pod.
+/// Buffered messages per connection.
 const WAITING_MAX: usize = 16;
 
-/// Carries connections until the client has gone.
-pub(crate) async fn run(target: Target, session: Session) {
+/// Serves connections until the client disconnects.
+pub(crate) async fn run(target: ForwardTarget, session: Session) {
     let Session { inbox, outbox, gone } = session;
     let mut tunnel = Tunnel {
         target,
@@ -43,20 +43,19 @@ pub(crate) async fn run(target: Target, session: Session) {
 }
 
 struct Tunnel {
-    target: Target,
+    target: ForwardTarget,
     outbox: Outbox,
     writer: Writer,
-    /// Connections one of whose streams is there, by their `requestid`.
-    half: BTreeMap<String, Half>,
-    /// Streams that carry bytes.
+    /// Connections with one open stream, by `requestid`.
+    half: BTreeMap<String, PendingConnection>,
     open: BTreeMap<u32, Open>,
-    /// Ended with the tunnel.
-    works: JoinSet<Result<(), Gone>>,
+    /// Aborted when the tunnel is closed.
+    works: JoinSet<Result<(), Disconnected>>,
 }
 
 #[derive(Default)]
-struct Half {
-    trouble: Option<u32>,
+struct PendingConnection {
+    error_stream: Option<u32>,
     data: Option<(u32, mpsc::Receiver<Bytes>)>,
 }
 
@@ -66,10 +65,10 @@ struct Open {
 }
 
 impl Tunnel {
-    async fn serve(&mut self, mut inbox: mpsc::Receiver<Arrived>) -> Result<(), Gone> {
+    async fn serve(&mut self, mut inbox: mpsc::Receiver<ChannelMessage>) -> Result<(), Disconnected> {
         let mut reader = Reader::new();
         while let Some(arrived) = inbox.recv().await {
-            let Arrived::Data(_, bytes) = arrived else {
+            let ChannelMessage::Data(_, bytes) = arrived else {
                 continue;
             };
             reader.push(&bytes);
@@ -78,8 +77,8 @@ impl Tunnel {
                     Ok(Some(frame)) => self.take(frame).await?,
                     Ok(None) => break,
                     Err(error) => {
-                        tracing::debug!(%error, "a tunnel to ports of a pod was broken off");
-                        return Err(Gone);
+                        tracing::debug!(%error, "invalid SPDY frame; port-forward tunnel closed");
+                        return Err(Disconnected);
                     }
                 }
             }
@@ -87,7 +86,8 @@ impl Tunnel {
         Ok(())
     }
 
-    async fn take(&mut self, frame: Frame) -> Result<(), Gone> {
+    async fn take(&mut self, frame: Frame) -> Result<(), Disconnected> {
+        // Reap finished connections, or they would count towards the limit.
         while self.works.try_join_next().is_some() {}
         match frame {
             Frame::Open { stream, headers, is_last } => self.begin(stream, &headers, is_last).await,
@@ -97,7 +97,7 @@ impl Tunnel {
                     _ => true,
                 };
                 if is_last || !fed {
-                    // Its receiver sees the end.
+                    // Dropping the sender is EOF for the pod.
                     self.open.remove(&stream);
                 }
                 Ok(())
@@ -113,9 +113,15 @@ impl Tunnel {
         }
     }
 
-    async fn begin(&mut self, stream: u32, headers: &[(String, String)], is_last: bool) -> Result<(), Gone> {
+    async fn begin(
+        &mut self,
+        stream: u32,
+        headers: &[(String, String)],
+        is_last: bool,
+    ) -> Result<(), Disconnected> {
         let header = |name: &str| headers.iter().find(|(n, _)| n == name).map_or("", |(_, v)| v.as_str());
         let port = header("port").parse::<u16>().ok().filter(|port| *port > 0);
+        // Above the limit the stream is refused and the tunnel stays open.
         let has_room = self.works.len() + self.half.len() < CONNECTIONS_MAX;
         let (Some(port), true) = (port, has_room) else {
             return self.send(&frames::refuse(stream)).await;
@@ -123,7 +129,7 @@ impl Tunnel {
         let request = header("requestid").to_owned();
         let half = self.half.entry(request.clone()).or_default();
         match header("streamtype") {
-            "error" => half.trouble = Some(stream),
+            "error" => half.error_stream = Some(stream),
             "data" => {
                 let (input, arrivals) = mpsc::channel(WAITING_MAX);
                 half.data = Some((stream, arrivals));
@@ -139,46 +145,52 @@ impl Tunnel {
         Ok(())
     }
 
-    /// Connects when both streams are there.
+    /// Connects when both streams are open.
     fn connect(&mut self, request: &str, port: u16) {
         let half = self.half.remove(request).unwrap_or_default();
-        let Half { trouble: Some(trouble), data: Some((data, arrivals)) } = half else {
+        let PendingConnection { error_stream: Some(error_stream), data: Some((data, arrivals)) } = half
+        else {
             self.half.insert(request.to_owned(), half);
             return;
         };
-        let connection = Connection { outbox: self.outbox.clone(), data, trouble };
+        let connection = Connection { outbox: self.outbox.clone(), data, error_stream };
         let work = self.works.spawn(connection.run(self.target.clone(), port, arrivals));
         if let Some(open) = self.open.get_mut(&data) {
             open.work = Some(work);
         }
     }
 
-    async fn send(&self, frame: &[u8]) -> Result<(), Gone> {
+    async fn send(&self, frame: &[u8]) -> Result<(), Disconnected> {
         self.outbox.send(0, frame).await
     }
 }
 
-/// One connection to a port, with its two streams.
+/// One connection to a port with its two streams.
 struct Connection {
     outbox: Outbox,
     data: u32,
-    trouble: u32,
+    error_stream: u32,
 }
 
 impl Connection {
-    async fn run(self, target: Target, port: u16, arrivals: mpsc::Receiver<Bytes>) -> Result<(), Gone> {
+    async fn run(
+        self,
+        target: ForwardTarget,
+        port: u16,
+        arrivals: mpsc::Receiver<Bytes>,
+    ) -> Result<(), Disconnected> {
         let said = match TcpStream::connect((target.address.as_str(), port)).await {
             Ok(stream) => {
                 self.carry(stream, arrivals).await?;
                 String::new()
             }
-            Err(error) => trouble(&target, port, &error),
+            Err(error) => connect_error(&target, port, &error),
         };
-        self.outbox.send(0, &frames::data(self.trouble, said.as_bytes(), true)).await?;
+        self.outbox.send(0, &frames::data(self.error_stream, said.as_bytes(), true)).await?;
         self.outbox.send(0, &frames::data(self.data, b"", true)).await
     }
 
-    async fn carry(&self, stream: TcpStream, arrivals: mpsc::Receiver<Bytes>) -> Result<(), Gone> {
+    async fn carry(&self, stream: TcpStream, arrivals: mpsc::Receiver<Bytes>) -> Result<(), Disconnected> {
         let (mut from, to) = stream.into_split();
         let reading = async {
             let mut buffer = vec![0; PIECE_BYTES];
@@ -188,7 +200,7 @@ impl Connection {
             Ok(())
         };
         tokio::pin!(reading);
-        // What the client has to say may end long before the answer does.
+        // Half-close: the client's data may end before the reply does.
         tokio::select! {
             read = &mut reading => return read,
             () = write_all(to, arrivals) => {}

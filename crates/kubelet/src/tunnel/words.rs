@@ -1,6 +1,6 @@
-//! The dictionary that header blocks of SPDY/3 are compressed with, as the protocol defines it.
+//! The preset dictionary of SPDY/3 header compression.
 
-/// Each stands there after its length in four bytes.
+/// Each word is preceded by its length in four bytes.
 const WORDS: [&str; 65] = [
     "options",
     "head",
@@ -69,7 +69,7 @@ const WORDS: [&str; 65] = [
     "origin",
 ];
 
-/// What follows the words.
+/// The rest of the dictionary, without lengths.
 const TAIL: &str = "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505203 Non-Au\
     thoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403 Forbidd\
     en404 Not Found500 Internal Server Error501 Not Implemented503 Service UnavailableJan Feb Mar Apr Ma\
@@ -77,7 +77,6 @@ const TAIL: &str = "100101201202205206300302303304305306307402405406407408409410
     e/png,image/jpg,image/gif,application/xml,application/xhtml+xml,text/plain,text/javascript,publicpri\
     vatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0.";
 
-/// All of it.
 pub fn dictionary() -> Vec<u8> {
     let mut all = Vec::new();
     for word in WORDS {
@@ -94,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_one_that_streams_name() {
+    fn checksum_matches_the_specification() {
         let (mut low, mut high) = (1_u32, 0_u32);
         for byte in dictionary() {
             low = (low + u32::from(byte)) % 65_521;

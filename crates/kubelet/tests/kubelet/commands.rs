@@ -1,8 +1,8 @@
-//! Commands beside a container.
+//! Tests of exec.
 
 use std::process::{Command, Stdio};
 
-use muster_process::State;
+use muster_process::RunState;
 use muster_tree::tree;
 
 use crate::harness::{V4, V5, World, running};
@@ -37,7 +37,7 @@ async fn output_errors_and_exit_codes() {
 }
 
 #[tokio::test]
-async fn input_ends_when_the_client_says_so() {
+async fn stdin_is_closed_by_the_client() {
     let world = World::new();
     let mut client = world.stream("/exec/n/p/main?command=cat&input=1&output=1", V5).await.unwrap();
     let long = vec![b'x'; 300_000];
@@ -52,9 +52,9 @@ async fn input_ends_when_the_client_says_so() {
 }
 
 #[tokio::test]
-async fn a_container_that_is_just_starting_is_waited_for() {
+async fn exec_waits_for_a_starting_container() {
     let world = World::new();
-    world.containers.set("main", 1, State::Starting);
+    world.containers.set("main", 1, RunState::Starting);
     let path = sh("echo a", "output=1");
     let (client, ()) = tokio::join!(world.stream(&path, V5), async {
         tokio::task::yield_now().await;
@@ -64,7 +64,7 @@ async fn a_container_that_is_just_starting_is_waited_for() {
 }
 
 #[tokio::test]
-async fn the_oldest_dialect_has_no_status() {
+async fn the_oldest_subprotocol_has_no_status() {
     let world = World::new();
     let mut client = world.stream(&sh("echo a", "output=1"), "").await.unwrap();
     assert_eq!(client.rest().await, [(1, "a\n".to_owned())].into());
@@ -73,7 +73,7 @@ async fn the_oldest_dialect_has_no_status() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_run_is_told_on_the_error_channel() {
+async fn exec_failures_are_sent_on_the_error_channel() {
     let world = World::new();
     let mut client = world.stream("/exec/n/p/main?command=/no/such&output=1", V5).await.unwrap();
     let (_, _, ended) = client.outcome().await;
@@ -84,7 +84,7 @@ async fn what_cannot_be_run_is_told_on_the_error_channel() {
 }
 
 #[tokio::test]
-async fn output_that_nobody_wants_does_not_block() {
+async fn unrequested_output_does_not_block() {
     let world = World::new();
     let much = "head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2; echo a";
     let mut client = world.stream(&sh(much, "error=1"), V5).await.unwrap();
@@ -93,7 +93,7 @@ async fn output_that_nobody_wants_does_not_block() {
 }
 
 #[tokio::test]
-async fn a_process_left_behind_does_not_hold_the_stream() {
+async fn a_background_process_does_not_hold_the_stream() {
     let world = World::new();
     let mut client = world.stream(&sh("sleep 20 & echo $!", "output=1"), V5).await.unwrap();
     let (out, _, ended) = client.outcome().await;
@@ -117,7 +117,7 @@ async fn until_gone(pid: &str) {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_takes_its_command_along() {
+async fn a_disconnect_kills_the_command() {
     let world = World::new();
     let mut client = world.stream(&sh("echo $$; exec sleep 1000", "output=1"), V5).await.unwrap();
     let (_, pid) = client.next().await.unwrap();
@@ -126,7 +126,7 @@ async fn a_client_that_goes_takes_its_command_along() {
 }
 
 #[tokio::test]
-async fn a_stop_takes_all_commands_along_and_lets_no_more_in() {
+async fn a_server_stop_kills_commands_and_rejects_streams() {
     let world = World::new();
     let mut client = world.stream(&sh("echo $$; exec sleep 1000", "output=1"), V5).await.unwrap();
     let (_, pid) = client.next().await.unwrap();
@@ -138,7 +138,7 @@ async fn a_stop_takes_all_commands_along_and_lets_no_more_in() {
 }
 
 #[tokio::test]
-async fn refusals() {
+async fn rejected_requests() {
     let world = World::new();
     for (says, path, code, text) in [
         ("no such pod", "/exec/n/x/main?command=a&output=1", 404, "pod does not exist"),

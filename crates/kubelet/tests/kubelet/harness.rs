@@ -1,4 +1,4 @@
-//! A kubelet with one pod, and clients of it.
+//! A kubelet server with one pod, and its clients.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,13 +15,14 @@ use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use muster_api::ports::Clock;
+use muster_api::environment::Clock;
 use muster_api::time::Time;
-use muster_kubelet::Kubelet;
-use muster_process::logs::{Bounds, LogWriter, Stream};
-use muster_process::port::ExecProcess;
+use muster_kubelet::KubeletServer;
+use muster_process::logs::{LogRotation, LogStream, LogWriter};
+use muster_process::runtime::ExecProcess;
 use muster_process::{
-    Applied, Attached, Containers, Ended, Exec, ExecOptions, Id, Launch, Resident, Roster, State, Why,
+    AttachSession, ContainerConfig, ContainerRuntime, ExecOptions, ExecSession, ExitReason, ExitRecord,
+    IsolationFeature, PodRegistry, RegisteredPod, RunId, RunState,
 };
 use muster_tree::Tree;
 use tempfile::TempDir;
@@ -30,9 +31,9 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-/// How long a test waits for what must come.
+/// Timeout of an expected event.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// The present of all tests, in seconds since 1970.
+/// The clock of all tests, in seconds since 1970.
 pub const NOW: i64 = 1_700_000_000;
 
 pub const V5: &str = "v5.channel.k8s.io";
@@ -46,47 +47,47 @@ impl Clock for Fixed {
     }
 }
 
-/// Containers whose commands really run, while they themselves are only said to.
+/// A runtime with real exec'd commands and fake containers.
 pub struct Fake {
     folder: TempDir,
-    states: Mutex<BTreeMap<Id, State>>,
-    /// What attached clients write comes out here.
+    states: Mutex<BTreeMap<RunId, RunState>>,
+    /// Reads what attached clients write to stdin.
     pub typed: Mutex<Option<File>>,
     stdin: Mutex<Option<File>>,
     pub sizes: Arc<Mutex<Vec<(u16, u16)>>>,
 }
 
-pub fn id(container: &str, attempt: u32) -> Id {
-    Id { pod: "u".to_owned(), container: container.to_owned(), attempt }
+pub fn id(container: &str, attempt: u32) -> RunId {
+    RunId { pod: "u".to_owned(), container: container.to_owned(), attempt }
 }
 
 impl Fake {
-    pub fn set(&self, container: &str, attempt: u32, state: State) {
+    pub fn set(&self, container: &str, attempt: u32, state: RunState) {
         self.states.lock().unwrap().insert(id(container, attempt), state);
     }
 
     pub fn writer(&self, container: &str, attempt: u32) -> LogWriter {
-        LogWriter::open(&self.log(&id(container, attempt)), Bounds::DEFAULT).unwrap()
+        LogWriter::open(&self.log_dir(&id(container, attempt)), LogRotation::DEFAULT).unwrap()
     }
 
-    pub fn say(&self, container: &str, attempt: u32, stream: Stream, text: &str, at_secs: i64) {
+    pub fn say(&self, container: &str, attempt: u32, stream: LogStream, text: &str, at_secs: i64) {
         self.writer(container, attempt).take(stream, text.as_bytes(), at_secs * 1_000_000_000);
     }
 }
 
-pub fn ended() -> State {
-    State::Ended(Ended {
+pub fn ended() -> RunState {
+    RunState::Exited(ExitRecord {
         since_micros: Some(0),
         until_micros: 1,
         code: 0,
         signal: None,
-        why: Why::Exited,
+        why: ExitReason::Exited,
         message: String::new(),
     })
 }
 
-pub fn running() -> State {
-    State::Running { since: Time(0) }
+pub fn running() -> RunState {
+    RunState::Running { since: Time(0) }
 }
 
 struct Running {
@@ -118,37 +119,37 @@ fn file(end: impl Into<OwnedFd>) -> File {
     File::from(end.into())
 }
 
-impl Containers for Fake {
-    fn start(&self, _launch: &Launch) -> Result<(), String> {
+impl ContainerRuntime for Fake {
+    fn start(&self, _launch: &ContainerConfig) -> Result<(), String> {
         Err("nothing starts here".to_owned())
     }
 
-    fn state(&self, id: &Id) -> Option<State> {
+    fn state(&self, id: &RunId) -> Option<RunState> {
         self.states.lock().unwrap().get(id).cloned()
     }
 
-    fn all(&self) -> Vec<Id> {
+    fn list_runs(&self) -> Vec<RunId> {
         self.states.lock().unwrap().keys().cloned().collect()
     }
 
-    fn signal(&self, _id: &Id, _signal: i32) {}
+    fn signal(&self, _id: &RunId, _signal: i32) {}
 
-    fn kill(&self, _id: &Id) {}
+    fn kill(&self, _id: &RunId) {}
 
-    fn remove(&self, _pod: &str) -> io::Result<()> {
+    fn remove_pod(&self, _pod: &str) -> io::Result<()> {
         Ok(())
     }
 
-    fn forget(&self, _id: &Id) -> io::Result<()> {
+    fn remove_run(&self, _id: &RunId) -> io::Result<()> {
         Ok(())
     }
 
-    fn exec(&self, _id: &Id, options: &ExecOptions) -> Result<Exec, String> {
+    fn exec(&self, _id: &RunId, options: &ExecOptions) -> Result<ExecSession, String> {
         let mut command = Command::new(&options.argv[0]);
         command.args(&options.argv[1..]).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.stdin(if options.stdin { Stdio::piped() } else { Stdio::null() });
         let mut child = command.spawn().map_err(|error| format!("{:?}: {error}", options.argv[0]))?;
-        Ok(Exec {
+        Ok(ExecSession {
             stdin: child.stdin.take().map(file),
             stdout: child.stdout.take().map(file),
             stderr: child.stderr.take().map(file),
@@ -156,30 +157,30 @@ impl Containers for Fake {
         })
     }
 
-    fn attach(&self, _id: &Id, _stdin: bool) -> Result<Attached, String> {
+    fn attach(&self, _id: &RunId, _stdin: bool) -> Result<AttachSession, String> {
         let sizes = self.sizes.clone();
         let resize = Box::new(move |width, height| sizes.lock().unwrap().push((width, height)));
-        Ok(Attached { stdin: self.stdin.lock().unwrap().take(), resize })
+        Ok(AttachSession { stdin: self.stdin.lock().unwrap().take(), resize })
     }
 
-    fn log(&self, id: &Id) -> PathBuf {
+    fn log_dir(&self, id: &RunId) -> PathBuf {
         self.folder.path().join(&id.container).join(id.attempt.to_string())
     }
 
-    fn applied(&self) -> Vec<Applied> {
+    fn isolation_features(&self) -> Vec<IsolationFeature> {
         Vec::new()
     }
 }
 
-/// A kubelet with the pod `n/p`: `main` runs for the second time, `new` has never begun.
+/// A kubelet with the pod `n/p`: `main` is in its second run, `new` was never started.
 pub struct World {
     pub containers: Arc<Fake>,
-    pub roster: Arc<Roster>,
-    pub kubelet: Arc<Kubelet>,
+    pub roster: Arc<PodRegistry>,
+    pub kubelet: Arc<KubeletServer>,
 }
 
-pub fn resident() -> Resident {
-    Resident {
+pub fn resident() -> RegisteredPod {
+    RegisteredPod {
         uid: "u".to_owned(),
         address: "127.0.0.1".to_owned(),
         attempts: BTreeMap::from([("main".to_owned(), 1), ("over".to_owned(), 0)]),
@@ -201,9 +202,9 @@ impl World {
         containers.set("main", 0, ended());
         containers.set("main", 1, running());
         containers.set("over", 0, ended());
-        let roster = Arc::new(Roster::default());
+        let roster = Arc::new(PodRegistry::default());
         roster.set("n", "p", resident());
-        let kubelet = Arc::new(Kubelet::new(containers.clone(), roster.clone(), Arc::new(Fixed)));
+        let kubelet = Arc::new(KubeletServer::new(containers.clone(), roster.clone(), Arc::new(Fixed)));
         World { containers, roster, kubelet }
     }
 
@@ -221,7 +222,7 @@ impl World {
         ours
     }
 
-    /// A request; the head of its answer, and the body to come.
+    /// Sends a request; returns the response head and its body.
     pub async fn begin(
         &self,
         path: &str,
@@ -242,7 +243,7 @@ impl World {
         text(self.begin(path, &[]).await).await
     }
 
-    /// Upgrades to a WebSocket, or says why not.
+    /// Upgrades to a WebSocket, or returns the error.
     pub async fn stream(&self, path: &str, protocol: &str) -> Result<Client, (u16, String)> {
         let mut request = format!("ws://n{path}").into_client_request().unwrap();
         if !protocol.is_empty() {
@@ -266,7 +267,7 @@ pub async fn text(response: Response<hyper::body::Incoming>) -> (u16, String) {
     (code, String::from_utf8(bytes.to_vec()).unwrap())
 }
 
-/// A client of a stream that speaks the binary dialects.
+/// A client of the binary subprotocols.
 pub struct Client(pub WebSocketStream<DuplexStream>);
 
 impl Client {
@@ -274,7 +275,7 @@ impl Client {
         self.0.send(Message::binary([&[channel], bytes].concat())).await.unwrap();
     }
 
-    /// The next message that carries bytes, as channel and text; `None` at the end.
+    /// The next data message as channel and text; `None` at the end.
     pub async fn next(&mut self) -> Option<(u8, String)> {
         loop {
             let message = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("something comes");

@@ -1,17 +1,17 @@
-//! Logs of containers.
+//! Tests of container logs.
 
 use http_body_util::BodyExt;
-use muster_process::logs::Stream;
+use muster_process::logs::LogStream;
 
 use crate::harness::{NOW, World, ended, resident, text};
 
 #[tokio::test]
 async fn parts_of_a_log() {
     let world = World::new();
-    world.containers.say("main", 0, Stream::Stdout, "before\n", NOW - 100);
-    world.containers.say("main", 1, Stream::Stdout, "one\n", NOW - 60);
-    world.containers.say("main", 1, Stream::Stderr, "two\n", NOW - 40);
-    world.containers.say("main", 1, Stream::Stdout, "three\n", NOW - 20);
+    world.containers.say("main", 0, LogStream::Stdout, "before\n", NOW - 100);
+    world.containers.say("main", 1, LogStream::Stdout, "one\n", NOW - 60);
+    world.containers.say("main", 1, LogStream::Stderr, "two\n", NOW - 40);
+    world.containers.say("main", 1, LogStream::Stdout, "three\n", NOW - 20);
     for (query, want) in [
         ("", "one\ntwo\nthree\n"),
         ("previous=true", "before\n"),
@@ -30,7 +30,7 @@ async fn parts_of_a_log() {
 }
 
 #[tokio::test]
-async fn refusals() {
+async fn rejected_requests() {
     let world = World::new();
     for (path, code, want) in [
         ("n/x/main", 404, "pod \"x\" does not exist"),
@@ -47,9 +47,9 @@ async fn refusals() {
 }
 
 #[tokio::test]
-async fn while_a_container_waits_for_its_next_run_the_last_one_is_the_previous() {
+async fn during_backoff_the_terminated_run_is_the_previous_one() {
     let world = World::new();
-    world.containers.say("main", 1, Stream::Stdout, "last\n", NOW);
+    world.containers.say("main", 1, LogStream::Stdout, "last\n", NOW);
     world.containers.set("main", 1, ended());
     let mut waits = resident();
     waits.waiting.insert("main".to_owned(), "CrashLoopBackOff".to_owned());
@@ -64,14 +64,14 @@ async fn while_a_container_waits_for_its_next_run_the_last_one_is_the_previous()
 async fn following_ends_with_the_container_and_loses_nothing() {
     let world = World::new();
     let mut writer = world.containers.writer("main", 1);
-    writer.take(Stream::Stdout, b"one\n", 1);
+    writer.take(LogStream::Stdout, b"one\n", 1);
     let mut answer = world.begin("/containerLogs/n/p/main?follow=true", &[]).await;
     let first = answer.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
     assert_eq!(&first[..], b"one\n");
-    writer.take(Stream::Stderr, b"two\n", 2);
+    writer.take(LogStream::Stderr, b"two\n", 2);
     let second = answer.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
     assert_eq!(&second[..], b"two\n");
-    writer.take(Stream::Stdout, b"three\n", 3);
+    writer.take(LogStream::Stdout, b"three\n", 3);
     world.containers.set("main", 1, ended());
     assert_eq!(text(answer).await, (200, "three\n".to_owned()));
 }

@@ -1,10 +1,10 @@
-//! A kubelet over real connections, with containers that are commands of this machine.
+//! The kubelet server over real connections, with containers that are host commands.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod attach;
 mod commands;
-mod door;
 mod harness;
-mod live;
 mod logs;
 mod ports;
+mod tls_listener;

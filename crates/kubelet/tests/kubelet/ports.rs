@@ -1,4 +1,4 @@
-//! Ports of a pod.
+//! Tests of port-forward.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 use crate::harness::{V4, World};
 
 #[tokio::test]
-async fn bytes_go_both_ways_and_trouble_has_its_own_channel() {
+async fn ports_are_forwarded_and_errors_have_their_channel() {
     let world = World::new();
     let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let open = server.local_addr().unwrap().port();

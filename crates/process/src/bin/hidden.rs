@@ -1,4 +1,4 @@
-//! Only the hidden commands, for tests of this crate: what `muster` does first.
+//! The hidden subcommands for tests of this crate; `muster` handles them first, too.
 
 use std::process::ExitCode;
 

@@ -1,21 +1,21 @@
-//! What engines are told. Both understand the same words.
+//! Command lines of container engines; docker and podman accept the same ones.
 
 use std::path::Path;
 
-use super::{Engine, Seen};
-use crate::launch::{Launch, Mount};
+use super::{ContainerEngine, EngineContainerState};
+use crate::container_config::{ContainerConfig, Mount};
 
-/// What the answer to [`inspect`] looks like.
+/// Output format of [`inspect`].
 const FORMAT: &str = "{{.State.Running}} {{.State.OOMKilled}} {{.State.StartedAt}}";
-/// The year of what never was.
+/// Year of the zero time: the container was never started.
 const NEVER: &str = "0001-";
 
-/// Has a container made of an image that is on this machine.
+/// `create` from a local image.
 #[must_use]
-pub fn create(launch: &Launch, name: &str, message: &Path) -> Vec<String> {
-    let mut all = Words::of(&["create", "--name", name, "--network", "host"]);
+pub fn create(launch: &ContainerConfig, name: &str, message: &Path) -> Vec<String> {
+    let mut all = Args::of(&["create", "--name", name, "--network", "host"]);
     all.add(&["--hostname", &launch.hostname]);
-    // Volumes belong to this machine; relabelling them would take them away from others.
+    // Volumes are host directories; SELinux relabelling would take them from other processes.
     all.add(&["--security-opt", "label=disable"]);
     let own = [
         Mount { source: launch.hosts.clone(), target: "/etc/hosts".into(), read_only: false },
@@ -36,7 +36,7 @@ pub fn create(launch: &Launch, name: &str, message: &Path) -> Vec<String> {
     all.add_if(launch.read_only_root, "--read-only");
     all.add_if(launch.stdin, "--interactive");
     all.add_if(launch.tty, "--tty");
-    // It was pulled before, where that is wanted: a pull that fails is not a container that cannot be made.
+    // The image was pulled before, so that a failed pull is not reported as a failed create.
     all.add(&["--pull", "never"]);
     let args = match launch.argv.split_first() {
         Some((program, args)) if !launch.image_program => {
@@ -50,23 +50,23 @@ pub fn create(launch: &Launch, name: &str, message: &Path) -> Vec<String> {
     all.0
 }
 
-fn identity(launch: &Launch, all: &mut Words) {
+fn identity(launch: &ContainerConfig, all: &mut Args) {
     let user = &launch.user;
-    let who = match (user.uid, user.gid) {
+    let user_and_group = match (user.uid, user.gid) {
         (Some(uid), Some(gid)) => Some(format!("{uid}:{gid}")),
         (Some(uid), None) => Some(uid.to_string()),
         (None, Some(gid)) => Some(format!(":{gid}")),
         (None, None) => None,
     };
-    if let Some(who) = who {
-        all.add(&["--user", &who]);
+    if let Some(user_and_group) = user_and_group {
+        all.add(&["--user", &user_and_group]);
     }
     for group in &user.groups {
         all.add(&["--group-add", &group.to_string()]);
     }
 }
 
-fn limits(launch: &Launch, all: &mut Words) {
+fn limits(launch: &ContainerConfig, all: &mut Args) {
     let limits = &launch.limits;
     if let Some(bytes) = limits.memory_bytes {
         all.add(&["--memory", &bytes.to_string()]);
@@ -77,7 +77,7 @@ fn limits(launch: &Launch, all: &mut Words) {
     all.add(&["--pids-limit", &limits.processes.to_string()]);
 }
 
-/// A mount in the words of engines: a line of comma-separated values.
+/// A `--mount` value: comma-separated fields, quoted as CSV.
 fn mount(it: &Mount) -> String {
     let field = |name: &str, path: &Path| {
         let text = format!("{name}={}", path.display());
@@ -90,19 +90,19 @@ fn mount(it: &Mount) -> String {
     format!("type=bind,{},{}{end}", field("source", &it.source), field("target", &it.target))
 }
 
-/// Starts a container that was made, and stays with it.
+/// `start` in the foreground.
 #[must_use]
-pub fn start(engine: Engine, name: &str, stdin: bool) -> Vec<String> {
-    let mut all = Words::of(&[engine.program(), "start", "--attach"]);
+pub fn start(engine: ContainerEngine, name: &str, stdin: bool) -> Vec<String> {
+    let mut all = Args::of(&[engine.program(), "start", "--attach"]);
     all.add_if(stdin, "--interactive");
     all.add(&[name]);
     all.0
 }
 
-/// Runs a command beside a container.
+/// `exec` in a running container.
 #[must_use]
-pub fn exec(engine: Engine, name: &str, argv: &[String], stdin: bool, tty: bool) -> Vec<String> {
-    let mut all = Words::of(&[engine.program(), "exec"]);
+pub fn exec(engine: ContainerEngine, name: &str, argv: &[String], stdin: bool, tty: bool) -> Vec<String> {
+    let mut all = Args::of(&[engine.program(), "exec"]);
     all.add_if(stdin, "--interactive");
     all.add_if(tty, "--tty");
     all.add(&[name]);
@@ -110,50 +110,48 @@ pub fn exec(engine: Engine, name: &str, argv: &[String], stdin: bool, tty: bool)
     all.0
 }
 
-/// Asks whether an image is on this machine.
+/// `image inspect`: whether the image is present.
 #[must_use]
 pub fn inspect_image(image: &str) -> Vec<String> {
-    Words::of(&["image", "inspect", "--format", "{{.Id}}", image]).0
+    Args::of(&["image", "inspect", "--format", "{{.Id}}", image]).0
 }
 
-/// Fetches an image.
 #[must_use]
 pub fn pull(image: &str) -> Vec<String> {
-    Words::of(&["pull", "--quiet", image]).0
+    Args::of(&["pull", "--quiet", image]).0
 }
 
-/// Asks how a container does; see [`seen`].
+/// `inspect` of a container; see [`parse_inspect`].
 #[must_use]
 pub fn inspect(name: &str) -> Vec<String> {
-    Words::of(&["inspect", "--type", "container", "--format", FORMAT, name]).0
+    Args::of(&["inspect", "--type", "container", "--format", FORMAT, name]).0
 }
 
-/// Reads the answer to [`inspect`].
+/// Parses the output of [`inspect`].
 #[must_use]
-pub fn seen(text: &str) -> Option<Seen> {
+pub fn parse_inspect(text: &str) -> Option<EngineContainerState> {
     let mut words = text.split_whitespace();
     let mut flag = || words.next()?.parse::<bool>().ok();
     let (runs, out_of_memory) = (flag()?, flag()?);
-    Some(Seen { runs, out_of_memory, ran: !words.next()?.starts_with(NEVER) })
+    Some(EngineContainerState { runs, out_of_memory, ran: !words.next()?.starts_with(NEVER) })
 }
 
-/// Sends a signal.
 #[must_use]
 pub fn kill(name: &str, signal: i32) -> Vec<String> {
-    Words::of(&["kill", "--signal", &signal.to_string(), name]).0
+    Args::of(&["kill", "--signal", &signal.to_string(), name]).0
 }
 
-/// Removes a container, and the volumes that its image made for it.
+/// `rm` with the anonymous volumes of the image.
 #[must_use]
 pub fn remove(name: &str) -> Vec<String> {
-    Words::of(&["rm", "--force", "--volumes", name]).0
+    Args::of(&["rm", "--force", "--volumes", name]).0
 }
 
-struct Words(Vec<String>);
+struct Args(Vec<String>);
 
-impl Words {
-    fn of(words: &[&str]) -> Words {
-        Words(words.iter().map(|it| (*it).to_owned()).collect())
+impl Args {
+    fn of(words: &[&str]) -> Args {
+        Args(words.iter().map(|it| (*it).to_owned()).collect())
     }
 
     fn add(&mut self, words: &[&str]) {
@@ -170,9 +168,9 @@ impl Words {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::{Identity, Limits};
+    use crate::container_config::{ResourceLimits, RunAs};
 
-    fn made(change: impl FnOnce(&mut Launch)) -> String {
+    fn made(change: impl FnOnce(&mut ContainerConfig)) -> String {
         let orders = crate::testing::orders(change);
         create(&orders.launch, "muster-pod-main-0", Path::new("/run/message")).join(" ")
     }
@@ -189,8 +187,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_launch_says_an_engine_is_told() {
-        type Change = fn(&mut Launch);
+    fn container_config_becomes_engine_options() {
+        type Change = fn(&mut ContainerConfig);
         let cases: &[(&str, Change, &str)] = &[
             (
                 "a program and arguments",
@@ -233,7 +231,7 @@ mod tests {
             ("a folder to start in", |it| it.dir = Some("/w".into()), " --workdir /w "),
             (
                 "somebody else",
-                |it| it.user = Identity { uid: Some(5), gid: Some(6), groups: vec![7, 8] },
+                |it| it.user = RunAs { uid: Some(5), gid: Some(6), groups: vec![7, 8] },
                 " --user 5:6 --group-add 7 --group-add 8 ",
             ),
             ("only a user", |it| it.user.uid = Some(5), " --user 5 "),
@@ -241,7 +239,8 @@ mod tests {
             (
                 "limits",
                 |it| {
-                    it.limits = Limits { cpu_millis: Some(1250), memory_bytes: Some(4096), processes: 9 };
+                    it.limits =
+                        ResourceLimits { cpu_millis: Some(1250), memory_bytes: Some(4096), processes: 9 };
                 },
                 " --memory 4096 --cpus 1.250 --pids-limit 9 ",
             ),
@@ -260,20 +259,23 @@ mod tests {
     }
 
     #[test]
-    fn beside_and_start() {
+    fn exec_and_start() {
         let argv = ["sh".to_owned(), "-c".to_owned()];
-        assert_eq!(exec(Engine::Docker, "n", &argv, false, false).join(" "), "docker exec n sh -c");
+        assert_eq!(exec(ContainerEngine::Docker, "n", &argv, false, false).join(" "), "docker exec n sh -c");
         assert_eq!(
-            exec(Engine::Podman, "n", &argv, true, true).join(" "),
+            exec(ContainerEngine::Podman, "n", &argv, true, true).join(" "),
             "podman exec --interactive --tty n sh -c"
         );
-        assert_eq!(start(Engine::Docker, "n", false).join(" "), "docker start --attach n");
-        assert_eq!(start(Engine::Podman, "n", true).join(" "), "podman start --attach --interactive n");
+        assert_eq!(start(ContainerEngine::Docker, "n", false).join(" "), "docker start --attach n");
+        assert_eq!(
+            start(ContainerEngine::Podman, "n", true).join(" "),
+            "podman start --attach --interactive n"
+        );
     }
 
     #[test]
-    fn answers() {
-        let seen_as = |runs, out_of_memory, ran| Some(Seen { runs, ran, out_of_memory });
+    fn inspect_output() {
+        let seen_as = |runs, out_of_memory, ran| Some(EngineContainerState { runs, ran, out_of_memory });
         let cases = [
             ("docker, running", "true false 2026-01-02T03:04:05Z\n", seen_as(true, false, true)),
             ("podman, running", "true false 2026-01-02 03:04:05.6 +0000 UTC\n", seen_as(true, false, true)),
@@ -284,7 +286,7 @@ mod tests {
             ("nothing", "", None),
         ];
         for (says, text, want) in cases {
-            assert_eq!(seen(text), want, "{says}");
+            assert_eq!(parse_inspect(text), want, "{says}");
         }
     }
 }

@@ -1,79 +1,77 @@
-//! Containers by a container engine (docker, podman), under the same supervisors as processes.
+//! Containers run by a container engine (docker, podman) under the same supervisors as host processes.
 //!
-//! The orders of a run may name an engine. Its first process then has the engine make the container, starts it in the
-//! foreground ([`life`]) and ends with it, so that logs, ends, adoption and folders are what they are for processes. What
-//! the engine is told is [`argv`]; who asks it something short is [`ask`].
+//! The init process of such a run creates the container through the engine, starts it in the foreground
+//! ([`lifecycle`]) and exits with it, so that logs, exit records, adoption and directories work as for host
+//! processes. [`argv`] builds the engine's command lines, [`cli`] runs short ones.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - The name of a container follows from its run ([`name`]): whoever finds the folder finds the container.
-//! - A container is removed by its first process; by its supervisor when that is gone; by the next server when both are.
-//! - The engine has the server's environment (`DOCKER_HOST`, `XDG_RUNTIME_DIR`, …), the container nothing of it.
+//! - The container name is derived from the run ([`container_name`]), so it can be found from the run directory.
+//! - A container is removed by its init process; by its supervisor if init is gone; by the next server if both are.
+//! - The engine client inherits the server's environment (`DOCKER_HOST`, `XDG_RUNTIME_DIR`, …), the container does
+//!   not.
 //!
 //! # Deliberately absent
 //!
-//! Namespaces, limits and views of our own: they are the engine's. A command beside a container that is given up lives on
-//! in it: engines end their client only. Credentials of registries: the engine has them, or has not.
+//! Own namespaces, limits and rootfs: those are the engine's. A cancelled exec keeps running in the container, since
+//! engines only stop their client. Registry credentials are the engine's.
 
 pub mod argv;
-mod ask;
-pub mod life;
+mod cli;
+pub mod lifecycle;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::layout::Id;
+use crate::pod_dirs::RunId;
 
-/// How long an engine may take to say who it is.
+/// Timeout of the version query.
 const VERSION_WITHIN: Duration = Duration::from_secs(30);
-/// How long an engine may take for something short.
+/// Timeout of a short engine command.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// A container engine of this machine.
+/// A container engine installed on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Engine {
-    /// docker.
+pub enum ContainerEngine {
     Docker,
-    /// podman.
     Podman,
 }
 
-/// How a container does, as its engine tells.
+/// Container state as inspected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
-    /// Whether it runs.
+pub struct EngineContainerState {
     pub runs: bool,
     /// Whether it ever ran.
     pub ran: bool,
-    /// Whether the kernel ended it for its memory.
+    /// Whether it was OOM killed.
     pub out_of_memory: bool,
 }
 
-/// The name of a run's container.
+/// The container name of a run.
 #[must_use]
-pub fn name(id: &Id) -> String {
+pub fn container_name(id: &RunId) -> String {
     format!("muster-{}-{}-{}", id.pod, id.container, id.attempt)
 }
 
-impl Engine {
+impl ContainerEngine {
     /// The program to call.
     #[must_use]
     pub fn program(self) -> &'static str {
         match self {
-            Engine::Docker => "docker",
-            Engine::Podman => "podman",
+            ContainerEngine::Docker => "docker",
+            ContainerEngine::Podman => "podman",
         }
     }
 
     /// Its version.
     ///
     /// # Errors
-    /// It does not answer: who was asked, what it said, what to do.
+    /// The engine does not answer: names the command, its error and a remedy.
     pub fn version(self) -> Result<String, String> {
         let args = ["version", "--format", "{{.Server.Version}}"].map(String::from);
         let program = self.program();
-        ask::ask(self, &args, VERSION_WITHIN).map(|text| text.trim().to_owned()).map_err(|said| {
+        cli::ask(self, &args, VERSION_WITHIN).map(|text| text.trim().to_owned()).map_err(|said| {
             format!(
                 "`{program} {}` was asked and does not answer: {said}\n\nhint: start {program}, or use \
                  `--runtime process`, which runs commands with the programs of this machine",
@@ -82,26 +80,26 @@ impl Engine {
         })
     }
 
-    /// Whether an image is on this machine.
+    /// Whether the image is present.
     #[must_use]
     pub fn has_image(self, image: &str) -> bool {
-        ask::ask(self, &argv::inspect_image(image), ANSWER_WITHIN).is_ok()
+        cli::ask(self, &argv::inspect_image(image), ANSWER_WITHIN).is_ok()
     }
 
-    /// How a container does; `None` when there is none.
+    /// Inspects a container; `None` if there is none.
     #[must_use]
-    pub fn look(self, name: &str) -> Option<Seen> {
-        ask::ask(self, &argv::inspect(name), ANSWER_WITHIN).ok().and_then(|text| argv::seen(&text))
+    pub fn look(self, name: &str) -> Option<EngineContainerState> {
+        cli::ask(self, &argv::inspect(name), ANSWER_WITHIN).ok().and_then(|text| argv::parse_inspect(&text))
     }
 
-    /// Sends a signal to the first process of a container; whether there was one to send it to.
+    /// Sends a signal to the main process; returns whether the container was running.
     pub fn signal(self, name: &str, signal: i32) -> bool {
-        ask::ask(self, &argv::kill(name, signal), ANSWER_WITHIN).is_ok()
+        cli::ask(self, &argv::kill(name, signal), ANSWER_WITHIN).is_ok()
     }
 
-    /// Ends a container, if it runs, and removes it. Gone is fine.
+    /// Kills and removes a container; a missing one is not an error.
     pub fn remove(self, name: &str) {
         self.signal(name, crate::system::signals::KILL);
-        let _ = ask::ask(self, &argv::remove(name), ANSWER_WITHIN);
+        let _ = cli::ask(self, &argv::remove(name), ANSWER_WITHIN);
     }
 }

@@ -4,44 +4,41 @@ use jiff::Timestamp;
 
 /// Where a line came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
-    /// Output.
+pub enum LogStream {
     Stdout,
-    /// Errors.
     Stderr,
 }
 
-impl Stream {
-    /// As it stands in the file.
+impl LogStream {
+    /// Stream name in the CRI format.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Stream::Stdout => "stdout",
-            Stream::Stderr => "stderr",
+            LogStream::Stdout => "stdout",
+            LogStream::Stderr => "stderr",
         }
     }
 }
 
-/// One line, or a part of one.
+/// One CRI log line, full or partial.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
-    /// When it was read from the container, as in the file: RFC 3339 with nanoseconds.
+pub struct LogLine {
+    /// Timestamp as in the file: RFC 3339 with nanoseconds.
     pub stamp: String,
-    /// Where it came from.
-    pub stream: Stream,
-    /// Whether this is the end of a line; else it goes on.
+    pub stream: LogStream,
+    /// Tag `F`: it ends a line. Else `P`: the line continues.
     pub ends: bool,
     /// Whether this is the beginning of a line.
     pub begins: bool,
-    /// Whether it comes while a line of the other stream has no end yet.
+    /// Whether a line of the other stream is unfinished before it.
     pub interrupts: bool,
-    /// What was written, without the newline.
+    /// Content without the newline.
     pub text: Vec<u8>,
 }
 
-impl Line {
-    /// What a reader of both streams is sent: the newline where the line ends, the stamp where it begins if that was
-    /// asked for. A line of one stream never begins in the middle of a line of the other: the open line is broken.
+impl LogLine {
+    /// Rendered for a reader of both streams: a newline where the line ends, and a timestamp, if requested, where it
+    /// begins. An unfinished line of the other stream is broken first.
     #[must_use]
     pub fn render(&self, timestamps: bool) -> Vec<u8> {
         let mut all = Vec::with_capacity(self.stamp.len() + self.text.len() + 3);
@@ -56,7 +53,7 @@ impl Line {
         all
     }
 
-    /// What a reader of this stream alone is sent: the bytes that the container wrote.
+    /// Rendered for a reader of this stream: the bytes that the container wrote.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let mut all = Vec::with_capacity(self.text.len() + 1);
@@ -71,7 +68,7 @@ impl Line {
         }
     }
 
-    /// The instant of the stamp in nanoseconds since 1970.
+    /// Timestamp in nanoseconds since 1970.
     #[must_use]
     pub fn nanos(&self) -> i64 {
         self.stamp
@@ -89,8 +86,8 @@ pub fn stamp(nanos: i64) -> String {
     instant.strftime("%Y-%m-%dT%H:%M:%S.%9fZ").to_string()
 }
 
-/// Adds a line of the file to `all`.
-pub fn write(all: &mut Vec<u8>, stamp: &str, stream: Stream, ends: bool, text: &[u8]) {
+/// Appends an encoded line to `all`.
+pub fn write(all: &mut Vec<u8>, stamp: &str, stream: LogStream, ends: bool, text: &[u8]) {
     all.extend_from_slice(stamp.as_bytes());
     all.push(b' ');
     all.extend_from_slice(stream.word().as_bytes());
@@ -99,14 +96,14 @@ pub fn write(all: &mut Vec<u8>, stamp: &str, stream: Stream, ends: bool, text: &
     all.push(b'\n');
 }
 
-/// Reads a line of the file, its newline taken off. `None` for what this crate never wrote.
+/// Parses a line without its newline; `None` for other formats.
 #[must_use]
-pub fn read(line: &[u8]) -> Option<Line> {
+pub fn read(line: &[u8]) -> Option<LogLine> {
     let mut words = line.splitn(4, |byte| *byte == b' ');
     let stamp = str::from_utf8(words.next()?).ok()?.to_owned();
     let stream = match words.next()? {
-        b"stdout" => Stream::Stdout,
-        b"stderr" => Stream::Stderr,
+        b"stdout" => LogStream::Stdout,
+        b"stderr" => LogStream::Stderr,
         _ => return None,
     };
     let ends = match words.next()? {
@@ -114,7 +111,7 @@ pub fn read(line: &[u8]) -> Option<Line> {
         b"P" => false,
         _ => return None,
     };
-    Some(Line { stamp, stream, ends, begins: true, interrupts: false, text: words.next()?.to_vec() })
+    Some(LogLine { stamp, stream, ends, begins: true, interrupts: false, text: words.next()?.to_vec() })
 }
 
 #[cfg(test)]
@@ -131,12 +128,12 @@ mod tests {
         ];
         for (says, text, ends) in cases {
             let mut file = Vec::new();
-            write(&mut file, &stamp(1_700_000_000_123_456_789), Stream::Stderr, ends, text);
+            write(&mut file, &stamp(1_700_000_000_123_456_789), LogStream::Stderr, ends, text);
             assert_eq!(file.pop(), Some(b'\n'), "{says}");
             let line = read(&file).expect(says);
             assert_eq!(
                 (line.text.as_slice(), line.ends, line.stream),
-                (text, ends, Stream::Stderr),
+                (text, ends, LogStream::Stderr),
                 "{says}"
             );
             assert_eq!(line.stamp, "2023-11-14T22:13:20.123456789Z");

@@ -1,15 +1,15 @@
-//! Logs of containers: CRI lines in numbered files.
+//! Container logs: CRI lines in numbered files.
 //!
-//! A line is `<RFC 3339 with nanoseconds> <stdout|stderr> <F|P> <text>`: `P` is a part of a line that goes on, `F` its
-//! end. Files are called `00000001.log` and so on: when one is full the next begins, and the oldest goes when there are
-//! too many. Nothing is ever renamed, so a reader that follows cannot lose its place.
+//! A line is `<RFC 3339 with nanoseconds> <stdout|stderr> <F|P> <text>`: `P` is a partial line, `F` ends it. Files
+//! are named `00000001.log` and so on. Rotation starts the next number and removes the oldest file; no file is
+//! renamed, so a follower keeps its position.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - A file holds whole lines only, also after a full disk.
-//! - A reader of both streams gets no line of one in the middle of a line of the other, and a stamp only where a line
-//!   begins. A reader of one stream gets the bytes that the container wrote.
-//! - What is dropped is counted, and a line says so as soon as there is room.
+//! - A file contains whole lines only, also after a full disk.
+//! - A reader of both streams gets no line in the middle of a line of the other stream, and a timestamp only where a
+//!   line begins. A reader of one stream gets the bytes that the container wrote.
+//! - Dropped lines are counted and reported by a line as soon as there is space.
 
 mod line;
 mod read;
@@ -20,33 +20,33 @@ use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
-pub use line::{Line, Stream};
+pub use line::{LogLine, LogStream};
 pub use read::{LogOptions, LogReader};
 pub use write::LogWriter;
 
-/// How much log of a run is kept.
+/// Rotation of the log of a run. Part of `orders.json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bounds {
-    /// A file that has grown to this many bytes is not written to any more.
+pub struct LogRotation {
+    /// File size in bytes at which the log rotates.
     pub file_bytes_max: u64,
-    /// How many files are kept, the one being written included.
+    /// Files kept, including the current one.
     pub files_max: u64,
 }
 
-impl Bounds {
-    /// Ten mebibytes, five times.
-    pub const DEFAULT: Bounds = Bounds { file_bytes_max: 10 * 1024 * 1024, files_max: 5 };
+impl LogRotation {
+    /// As the kubelet: 10 MiB, 5 files.
+    pub const DEFAULT: LogRotation = LogRotation { file_bytes_max: 10 * 1024 * 1024, files_max: 5 };
 }
 
-/// Text of a line beyond this many bytes goes to further lines, as parts.
+/// Maximum bytes of a line; longer lines are split into partial ones, as in containerd.
 pub const LINE_BYTES_MAX: usize = 16 * 1024;
 
-/// The path of the file with this number.
+/// The path of a log file.
 fn file_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:08}.log"))
 }
 
-/// The numbers of the files there are, in order.
+/// The numbers of the existing files, ascending.
 fn numbers(dir: &Path) -> io::Result<Vec<u64>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir)? {

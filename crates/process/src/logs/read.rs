@@ -1,4 +1,4 @@
-//! Reads a log: all of it, its end, or on and on.
+//! Reads a log: all of it, its tail, or following.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -7,52 +7,48 @@ use std::path::{Path, PathBuf};
 
 use muster_api::time::Time;
 
-use super::line::{self, Line, Stream};
+use super::line::{self, LogLine, LogStream};
 use super::{file_path, numbers};
 
-/// How much is read at once.
 const BLOCK_BYTES: usize = 64 * 1024;
-/// A line longer than this is not ours; it is taken as it is.
+/// Longer lines were not written by us and are discarded.
 const LINE_ON_DISK_BYTES_MAX: usize = 1024 * 1024;
 
 /// Which lines are wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Only so many of the lines that are there.
+    /// Number of existing lines from the end.
     pub tail_lines: Option<u64>,
-    /// Only lines that are not older.
+    /// Only lines at or after this time.
     pub since: Option<Time>,
-    /// Only so many bytes, as rendered; the last line may be cut.
+    /// Maximum rendered bytes; may cut the last line.
     pub limit_bytes: Option<u64>,
-    /// Whether each line begins with its stamp.
+    /// Whether lines are prefixed with their timestamp.
     pub timestamps: bool,
     /// Only lines of this stream.
-    pub stream: Option<Stream>,
+    pub stream: Option<LogStream>,
 }
 
-/// Reads the log of one run, also while it is written. It never waits: "nothing more now" is an answer.
+/// Reads the log of one run, also while it is written. It never blocks.
 pub struct LogReader {
     dir: PathBuf,
     options: LogOptions,
     number: u64,
     file: Option<File>,
-    /// Read and not yet given.
+    /// Bytes read and not yet returned.
     pending: Vec<u8>,
-    /// How much of `pending` was given.
+    /// Bytes of `pending` already returned.
     given: usize,
-    /// The stream of the last line that was given, if that was a part.
-    open: Option<Stream>,
-    /// Bytes that may still be sent.
+    /// The stream of the last returned line, if that was partial.
+    open: Option<LogStream>,
+    /// Remaining bytes of `limit_bytes`.
     left: u64,
-    /// Whether lines are still compared with `since`: stamps only grow.
+    /// Whether lines are still compared with `since`: timestamps only grow.
     seeking: bool,
 }
 
 impl LogReader {
-    /// At the first wanted line. A log that is not there yet is empty.
-    ///
-    /// # Errors
-    /// What the system said.
+    /// Opens a log at the first requested line. A missing log is empty.
     pub fn open(dir: &Path, options: LogOptions) -> io::Result<LogReader> {
         let mut reader = LogReader {
             dir: dir.to_owned(),
@@ -71,24 +67,18 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// At the end: only what is written from now on.
-    ///
-    /// # Errors
-    /// What the system said.
+    /// Opens a log at its end.
     pub fn at_end(dir: &Path) -> io::Result<LogReader> {
         LogReader::open(dir, LogOptions { tail_lines: Some(0), ..LogOptions::default() })
     }
 
-    /// Whether all bytes that were asked for have been given.
+    /// Whether `limit_bytes` is exhausted.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.left == 0
     }
 
-    /// The next wanted line, rendered; `None` when there is nothing more now.
-    ///
-    /// # Errors
-    /// What the system said.
+    /// The next requested line, rendered; `None` if there is none now.
     pub fn next_bytes(&mut self) -> io::Result<Option<Vec<u8>>> {
         if self.is_done() {
             return Ok(None);
@@ -100,13 +90,10 @@ impl LogReader {
         Ok(Some(bytes))
     }
 
-    /// The next wanted line; `None` when there is nothing more now.
-    ///
-    /// # Errors
-    /// What the system said.
-    pub fn next_line(&mut self) -> io::Result<Option<Line>> {
+    /// The next requested line; `None` if there is none now.
+    pub fn next_line(&mut self) -> io::Result<Option<LogLine>> {
         while let Some(mut line) = self.next_raw()? {
-            if self.wants(&line) {
+            if self.matches_options(&line) {
                 let open = std::mem::replace(&mut self.open, (!line.ends).then_some(line.stream));
                 line.begins = open != Some(line.stream);
                 line.interrupts = line.begins && open.is_some();
@@ -116,7 +103,7 @@ impl LogReader {
         Ok(None)
     }
 
-    fn wants(&mut self, line: &Line) -> bool {
+    fn matches_options(&mut self, line: &LogLine) -> bool {
         if self.options.stream.is_some_and(|stream| stream != line.stream) {
             return false;
         }
@@ -129,8 +116,8 @@ impl LogReader {
         }
     }
 
-    /// The next line of the files.
-    fn next_raw(&mut self) -> io::Result<Option<Line>> {
+    /// The next line, unfiltered.
+    fn next_raw(&mut self) -> io::Result<Option<LogLine>> {
         loop {
             if let Some(length) = self.pending[self.given..].iter().position(|byte| *byte == b'\n') {
                 let line = line::read(&self.pending[self.given..self.given + length]);
@@ -140,13 +127,13 @@ impl LogReader {
                     None => continue,
                 }
             }
-            if !self.fill()? && !self.turn_over()? {
+            if !self.fill()? && !self.next_file()? {
                 return Ok(None);
             }
         }
     }
 
-    /// Reads more of the present file; whether there was more.
+    /// Reads from the current file; returns whether there was data.
     fn fill(&mut self) -> io::Result<bool> {
         self.pending.drain(..self.given);
         self.given = 0;
@@ -161,25 +148,25 @@ impl LogReader {
         Ok(read? > 0)
     }
 
-    /// Goes on to the next file, if there is one and this one is read to its end; whether there is more to read.
-    fn turn_over(&mut self) -> io::Result<bool> {
+    /// Moves to the next file at the end of this one; returns whether there is more to read.
+    fn next_file(&mut self) -> io::Result<bool> {
         let next = match numbers(&self.dir) {
             Ok(all) => all.into_iter().find(|number| *number > self.number),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
         let Some(next) = next else { return Ok(false) };
-        // The next file is begun after the last line of this one: what is there now is all there will be.
+        // The writer creates the next file after the last write to this one, so this read sees its end.
         if self.fill()? {
             return Ok(true);
         }
         self.pending.clear();
-        self.go_to(next, 0)?;
+        self.seek_to(next, 0)?;
         Ok(true)
     }
 
-    /// To a place of a file; one that was rotated away meanwhile is skipped.
-    fn go_to(&mut self, number: u64, offset: u64) -> io::Result<()> {
+    /// Seeks in a file; one that was rotated away is skipped.
+    fn seek_to(&mut self, number: u64, offset: u64) -> io::Result<()> {
         self.number = number;
         self.file = match File::open(file_path(&self.dir, number)) {
             Ok(mut file) => {
@@ -192,7 +179,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// To where only the last `lines` wanted lines follow.
+    /// Seeks to the start of the last `lines` lines.
     fn seek_tail(&mut self, lines: u64) -> io::Result<()> {
         let all = match numbers(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -203,31 +190,30 @@ impl LogReader {
             let path = file_path(&self.dir, *number);
             if let Some(offset) = Backwards::open(&path)?.map(|it| it.find(&mut count)).transpose()?.flatten()
             {
-                return self.go_to(*number, offset);
+                return self.seek_to(*number, offset);
             }
         }
         Ok(())
     }
 }
 
-/// Counts lines from the end.
 struct Tail {
     wanted: u64,
     seen: u64,
-    stream: Option<Stream>,
-    /// The stream of what follows, if anything does.
-    after: Option<Stream>,
+    stream: Option<LogStream>,
+    /// The stream of the line that follows, if any.
+    after: Option<LogStream>,
 }
 
 impl Tail {
-    /// Takes the next line towards the beginning; whether it is one too many.
+    /// Counts the previous line; returns whether it exceeds the limit.
     fn is_beyond(&mut self, raw: &[u8]) -> bool {
         let Some(line) = line::read(raw) else { return false };
         if self.stream.is_some_and(|stream| stream != line.stream) {
             return false;
         }
-        // A part belongs to the line that ends it. At the very end, or when the other stream interrupts it, it is a
-        // line of its own.
+        // Partial lines count with the line that ends them; at the end of the log, or interrupted by the other
+        // stream, they count as a line.
         if line.ends || self.after != Some(line.stream) {
             self.seen += 1;
         }
@@ -236,12 +222,11 @@ impl Tail {
     }
 }
 
-/// A file read from its end.
+/// Reads a file backwards.
 struct Backwards {
     file: File,
-    /// Where `block` begins.
     start: u64,
-    /// Pieces of the file from `start` on that were not looked at yet.
+    /// Bytes from `start` not yet examined.
     block: VecDeque<u8>,
 }
 
@@ -257,9 +242,9 @@ impl Backwards {
         }
     }
 
-    /// The offset after the first line, counted from the end, that is beyond the count.
+    /// The offset after the first line, from the end, that exceeds the count.
     fn find(mut self, count: &mut Tail) -> io::Result<Option<u64>> {
-        // Half a line at the end is being written now: it is not counted, and read later.
+        // A line without a newline is still being written: not counted, and read later.
         let mut end = self.newline_before(self.start)?.map_or(0, |at| at + 1);
         while end > 0 {
             let begin = self.newline_before(end - 1)?.map_or(0, |at| at + 1);
@@ -275,7 +260,7 @@ impl Backwards {
         Ok(None)
     }
 
-    /// Where the last newline before `end` is; reads backwards until it is found.
+    /// Offset of the last newline before `end`.
     fn newline_before(&mut self, end: u64) -> io::Result<Option<u64>> {
         loop {
             let held = usize::try_from(end - self.start).unwrap_or(0).min(self.block.len());

@@ -1,25 +1,25 @@
-//! Writes a log: cuts output into lines, rotates, and lives with a full disk.
+//! Writes a log: splits output into lines, rotates, and survives a full disk.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::line::{self, Stream};
-use super::{Bounds, LINE_BYTES_MAX, file_path};
+use super::line::{self, LogStream};
+use super::{LINE_BYTES_MAX, LogRotation, file_path};
 
-/// The log of one run, being written.
+/// Writes the log of one run.
 pub struct LogWriter {
     dir: PathBuf,
-    bounds: Bounds,
+    bounds: LogRotation,
     number: u64,
     file: Option<File>,
-    /// How much of the file is good.
+    /// File length up to the last complete write.
     length: u64,
-    /// Lines that could not be written since one last could.
+    /// Lines dropped since the last successful write.
     dropped: u64,
-    /// Text without its newline yet, by stream.
+    /// Text without a newline, by stream.
     open: [Vec<u8>; 2],
-    /// Whether the last line of each stream was a part.
+    /// Whether the last line of each stream was partial.
     unfinished: [bool; 2],
     /// Lines ready to be written.
     ready: Vec<u8>,
@@ -27,11 +27,8 @@ pub struct LogWriter {
 }
 
 impl LogWriter {
-    /// Begins a log in `dir`, which is made.
-    ///
-    /// # Errors
-    /// What the system said.
-    pub fn open(dir: &Path, bounds: Bounds) -> io::Result<LogWriter> {
+    /// Starts a log in `dir`, which is created.
+    pub fn open(dir: &Path, bounds: LogRotation) -> io::Result<LogWriter> {
         fs::create_dir_all(dir)?;
         let mut writer = LogWriter {
             dir: dir.to_owned(),
@@ -45,13 +42,13 @@ impl LogWriter {
             ready: Vec::new(),
             ready_lines: 0,
         };
-        // A disk that is full now may have room later.
+        // A full disk may have space later.
         let _ = writer.open_file();
         Ok(writer)
     }
 
-    /// Takes output in as it comes. Whole lines are written at once.
-    pub fn take(&mut self, stream: Stream, bytes: &[u8], now_nanos: i64) {
+    /// Adds output; complete lines are written at once.
+    pub fn take(&mut self, stream: LogStream, bytes: &[u8], now_nanos: i64) {
         let stamp = line::stamp(now_nanos);
         let mut open = std::mem::take(&mut self.open[stream as usize]);
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -60,48 +57,48 @@ impl LogWriter {
                 None => (piece, false),
             };
             open.extend_from_slice(text);
-            self.cut(&mut open, stream, &stamp);
+            self.split_long(&mut open, stream, &stamp);
             if ends {
                 self.line(&stamp, stream, true, &open);
                 open.clear();
             }
         }
         self.open[stream as usize] = open;
-        self.put();
+        self.flush_lines();
     }
 
-    /// Whether there is text that waits for its newline.
+    /// Whether a partial line is buffered.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open.iter().any(|open| !open.is_empty())
     }
 
-    /// Whether a line of this stream has begun and not ended.
+    /// Whether the last line of this stream is unfinished.
     #[must_use]
-    pub fn is_unfinished(&self, stream: Stream) -> bool {
+    pub fn is_unfinished(&self, stream: LogStream) -> bool {
         self.unfinished[stream as usize] || !self.open[stream as usize].is_empty()
     }
 
-    /// How many lines could not be written, so far without a word of it in the log.
+    /// Dropped lines that the log does not mention yet.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.dropped
     }
 
-    /// Writes text that waits for its newline, as a part: a prompt must be seen before the answer.
+    /// Writes buffered text as a partial line, so that a prompt is visible.
     pub fn flush(&mut self, now_nanos: i64) {
         let stamp = line::stamp(now_nanos);
-        for stream in [Stream::Stdout, Stream::Stderr] {
+        for stream in [LogStream::Stdout, LogStream::Stderr] {
             let open = std::mem::take(&mut self.open[stream as usize]);
             if !open.is_empty() {
                 self.line(&stamp, stream, false, &open);
             }
         }
-        self.put();
+        self.flush_lines();
     }
 
-    /// Moves text beyond the bound of a line out of `open`.
-    fn cut(&mut self, open: &mut Vec<u8>, stream: Stream, stamp: &str) {
+    /// Splits off text beyond the maximum line.
+    fn split_long(&mut self, open: &mut Vec<u8>, stream: LogStream, stamp: &str) {
         while open.len() > LINE_BYTES_MAX {
             let rest = open.split_off(LINE_BYTES_MAX);
             self.line(stamp, stream, false, open);
@@ -109,24 +106,25 @@ impl LogWriter {
         }
     }
 
-    fn line(&mut self, stamp: &str, stream: Stream, ends: bool, text: &[u8]) {
+    fn line(&mut self, stamp: &str, stream: LogStream, ends: bool, text: &[u8]) {
         line::write(&mut self.ready, stamp, stream, ends, text);
         self.unfinished[stream as usize] = !ends;
         self.ready_lines += 1;
-        // Reads are bounded, but a file must not grow far beyond its bound in one go.
+        // Bounds the overshoot of a log file within one write.
         if self.ready.len() as u64 >= self.bounds.file_bytes_max {
-            self.put();
+            self.flush_lines();
         }
     }
 
-    /// Writes what is ready, or drops and counts it.
-    fn put(&mut self) {
+    /// Writes the ready lines, or drops and counts them.
+    fn flush_lines(&mut self) {
         if self.ready.is_empty() {
             return;
         }
         let mut ready = std::mem::take(&mut self.ready);
         let lines = std::mem::take(&mut self.ready_lines);
         if self.dropped > 0 {
+            // The note precedes the first line after the gap and has its timestamp.
             let says = format!("[muster: {} lines of output were lost: the disk was full]", self.dropped);
             let stamp = ready
                 .iter()
@@ -134,11 +132,11 @@ impl LogWriter {
                 .map(|byte| char::from(*byte))
                 .collect::<String>();
             let mut all = Vec::new();
-            line::write(&mut all, &stamp, Stream::Stderr, true, says.as_bytes());
+            line::write(&mut all, &stamp, LogStream::Stderr, true, says.as_bytes());
             all.append(&mut ready);
             ready = all;
         }
-        match self.try_put(&ready) {
+        match self.try_flush(&ready) {
             Ok(()) => self.dropped = 0,
             Err(_) => self.dropped += lines,
         }
@@ -146,7 +144,7 @@ impl LogWriter {
         self.ready = ready;
     }
 
-    fn try_put(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn try_flush(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.file.is_none() {
             self.open_file()?;
         } else if self.length >= self.bounds.file_bytes_max {
@@ -154,7 +152,7 @@ impl LogWriter {
         }
         let Some(file) = &mut self.file else { return Ok(()) };
         if let Err(error) = file.write_all(bytes) {
-            // Half a line would be read as garbage: cut it off again. That needs no room.
+            // Truncates a partial write, which would be parsed as garbage; this needs no space.
             let _ = file.set_len(self.length);
             return Err(error);
         }
@@ -163,7 +161,7 @@ impl LogWriter {
     }
 
     fn rotate(&mut self) -> io::Result<()> {
-        // The oldest goes first: on a full disk that is what makes room.
+        // Removing the oldest file first makes space on a full disk.
         if let Some(oldest) = (self.number + 1).checked_sub(self.bounds.files_max.max(1)).filter(|it| *it > 0)
         {
             let _ = fs::remove_file(file_path(&self.dir, oldest));
@@ -186,17 +184,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_costs_lines_and_says_so() {
+    fn a_full_disk_drops_lines_and_reports_them() {
         let dir = tempfile::tempdir().unwrap();
-        let mut log = LogWriter::open(dir.path(), Bounds::DEFAULT).unwrap();
-        log.take(Stream::Stdout, b"before\n", 0);
+        let mut log = LogWriter::open(dir.path(), LogRotation::DEFAULT).unwrap();
+        log.take(LogStream::Stdout, b"before\n", 0);
         log.file = Some(File::options().write(true).open("/dev/full").unwrap());
-        log.take(Stream::Stdout, b"one\ntwo\n", 1);
-        log.take(Stream::Stderr, b"three\n", 2);
+        log.take(LogStream::Stdout, b"one\ntwo\n", 1);
+        log.take(LogStream::Stderr, b"three\n", 2);
         assert_eq!(log.dropped, 3);
         log.file = None;
-        log.take(Stream::Stdout, b"after\n", 3);
-        log.take(Stream::Stdout, b"again\n", 4);
+        log.take(LogStream::Stdout, b"after\n", 3);
+        log.take(LogStream::Stdout, b"again\n", 4);
         let text = fs::read_to_string(dir.path().join("00000001.log")).unwrap();
         let texts: Vec<&str> = text.lines().map(|line| line.splitn(4, ' ').nth(3).unwrap()).collect();
         let lost = "[muster: 3 lines of output were lost: the disk was full]";
@@ -206,8 +204,9 @@ mod tests {
     #[test]
     fn a_line_is_unfinished_until_its_newline() {
         let dir = tempfile::tempdir().unwrap();
-        let mut log = LogWriter::open(dir.path(), Bounds::DEFAULT).unwrap();
-        let unfinished = |log: &LogWriter| [Stream::Stdout, Stream::Stderr].map(|it| log.is_unfinished(it));
+        let mut log = LogWriter::open(dir.path(), LogRotation::DEFAULT).unwrap();
+        let unfinished =
+            |log: &LogWriter| [LogStream::Stdout, LogStream::Stderr].map(|it| log.is_unfinished(it));
         for (text, flush, want) in [
             ("10%", false, true),
             ("", true, true),
@@ -215,7 +214,7 @@ mod tests {
             ("\n", false, false),
             ("a\n", true, false),
         ] {
-            log.take(Stream::Stderr, text.as_bytes(), 0);
+            log.take(LogStream::Stderr, text.as_bytes(), 0);
             if flush {
                 log.flush(0);
             }

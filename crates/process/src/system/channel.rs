@@ -1,4 +1,4 @@
-//! Messages with open files between parent and child; the end of one is the other's end of file.
+//! Messages with file descriptors between parent and child over a socket pair; closing one end is EOF for the other.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -14,23 +14,19 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The longest message.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
-/// Open files per message.
+/// Maximum file descriptors per message.
 const FILES_MAX: usize = 4;
 
-/// Two connected ends. One becomes the standard input of a child.
-///
-/// # Errors
-/// What the system said.
+/// A connected socket pair. One end becomes the stdin of a child.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sends a message and open files.
+/// Sends a message with file descriptors.
 ///
 /// # Errors
-/// What the system said; the other end may be gone.
+/// An I/O error, e.g. the other end is closed.
 pub fn send<T: Serialize>(end: impl AsFd, message: &T, files: &[BorrowedFd<'_>]) -> io::Result<()> {
     let bytes = serde_json::to_vec(message)?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
@@ -42,10 +38,7 @@ pub fn send<T: Serialize>(end: impl AsFd, message: &T, files: &[BorrowedFd<'_>])
     Ok(())
 }
 
-/// Waits for a message; `None` when the other end is gone.
-///
-/// # Errors
-/// What the system said.
+/// Receives a message; `None` after EOF.
 pub fn receive<T: DeserializeOwned>(end: impl AsFd) -> io::Result<Option<(T, Vec<File>)>> {
     let mut bytes = vec![0; MESSAGE_BYTES_MAX];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
@@ -71,16 +64,13 @@ pub fn receive<T: DeserializeOwned>(end: impl AsFd) -> io::Result<Option<(T, Vec
     Ok(Some((serde_json::from_slice(&bytes[..length])?, files)))
 }
 
-/// Which of `wanted` can be read, written or have ended, waiting at most so long; for ever when no time is given.
-///
-/// # Errors
-/// What the system said.
-pub fn wait(wanted: &[(BorrowedFd<'_>, Want)], time: Option<Duration>) -> io::Result<Vec<bool>> {
+/// Polls `wanted`; returns which descriptors are ready or closed. Without `time` it blocks.
+pub fn wait(wanted: &[(BorrowedFd<'_>, Interest)], time: Option<Duration>) -> io::Result<Vec<bool>> {
     let mut all: Vec<PollFd<'_>> = wanted
         .iter()
         .map(|(fd, want)| match want {
-            Want::Read => PollFd::from_borrowed_fd(*fd, PollFlags::IN),
-            Want::Write => PollFd::from_borrowed_fd(*fd, PollFlags::OUT),
+            Interest::Read => PollFd::from_borrowed_fd(*fd, PollFlags::IN),
+            Interest::Write => PollFd::from_borrowed_fd(*fd, PollFlags::OUT),
         })
         .collect();
     let time = time.map(|it| Timespec {
@@ -94,11 +84,9 @@ pub fn wait(wanted: &[(BorrowedFd<'_>, Want)], time: Option<Duration>) -> io::Re
     Ok(all.iter().map(|it| !it.revents().is_empty()).collect())
 }
 
-/// What to wait for.
+/// Readiness to poll for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Want {
-    /// Something to read, or the end.
+pub enum Interest {
     Read,
-    /// Room to write, or the end.
     Write,
 }

@@ -1,4 +1,4 @@
-//! Limits, no new privileges, Landlock, identities.
+//! Drops privileges and applies limits: rlimits, no_new_privs, Landlock, UIDs, parent death signals.
 
 use std::fs;
 use std::io;
@@ -9,83 +9,71 @@ use landlock::{ABI, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, Ruleset
 use nix::sys::resource::Resource;
 use nix::unistd::{Gid, Uid};
 
-use crate::launch::Identity;
+use crate::container_config::RunAs;
 
-/// Numbers that the kernel never gives to ordinary processes once it has counted through.
+/// PIDs below this are reserved after the first wrap-around of the PID counter.
 const RESERVED_PIDS: u32 = 301;
-/// The Landlock rights known to this program; older kernels hold fewer of them.
+/// The Landlock ABI used; older kernels enforce a subset.
 const LANDLOCK: ABI = ABI::V3;
 
-/// Ends this process when its parent ends.
-///
-/// # Errors
-/// What the system said.
+/// SIGKILL for this process when its parent exits.
 pub fn die_with_parent() -> io::Result<()> {
     Ok(nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?)
 }
 
-/// Has this process told to end everything when its parent, the process with this number, ends.
+/// [`super::signals::KILL_CONTAINER`] for this process when its parent, `parent`, exits.
 ///
 /// # Errors
-/// It is gone already, or what the system said.
-pub fn end_all_with(parent: i32) -> io::Result<()> {
-    let signal = nix::sys::signal::Signal::try_from(super::signals::END_ALL)?;
+/// The parent has exited already, or an I/O error.
+pub fn signal_on_parent_death(parent: i32) -> io::Result<()> {
+    let signal = nix::sys::signal::Signal::try_from(super::signals::KILL_CONTAINER)?;
     nix::sys::prctl::set_pdeathsig(signal)?;
-    // It may have gone just before.
+    // It may have exited before prctl.
     match nix::unistd::getppid().as_raw() == parent {
         true => Ok(()),
         false => Err(io::ErrorKind::NotFound.into()),
     }
 }
 
-/// How many bytes the file system of a path has.
+/// Size of the file system of a path, in bytes.
 #[must_use]
 pub fn disk_bytes(path: &Path) -> Option<u64> {
     let found = rustix::fs::statvfs(path).ok()?;
     Some(found.f_blocks.saturating_mul(found.f_frsize))
 }
 
-/// Orphans among our descendants become our children.
-///
-/// # Errors
-/// What the system said.
-pub fn adopt_orphans() -> io::Result<()> {
+/// Makes this process a subreaper: orphaned descendants become its children.
+pub fn become_subreaper() -> io::Result<()> {
     Ok(nix::sys::prctl::set_child_subreaper(true)?)
 }
 
-/// A session of our own: no terminal of the server's can signal us.
-pub fn own_session() {
-    // The only refusal is that we lead one already.
+/// Creates a session: signals of the server's terminal do not reach it.
+pub fn create_session() {
+    // EPERM: this process is a session leader already.
     let _ = nix::unistd::setsid();
 }
 
-/// Neither this process nor its children gain rights by running a program.
-///
-/// # Errors
-/// What the system said.
+/// Sets no_new_privs: setuid programs grant nothing to this process and its children.
 pub fn no_new_privileges() -> io::Result<()> {
     Ok(nix::sys::prctl::set_no_new_privs()?)
 }
 
-/// Bounds the number of processes of this user namespace. What the user had before stays the upper bound.
-///
-/// # Errors
-/// What the system said.
-pub fn bound_processes(most: u64) -> io::Result<()> {
+/// Sets RLIMIT_NPROC of this user namespace, at most the current hard limit.
+pub fn limit_processes(most: u64) -> io::Result<()> {
     let (_, hard) = nix::sys::resource::getrlimit(Resource::RLIMIT_NPROC)?;
     let most = most.min(hard);
     Ok(nix::sys::resource::setrlimit(Resource::RLIMIT_NPROC, most, most)?)
 }
 
-/// Bounds the process numbers of this process namespace, on kernels that have such a bound per namespace; elsewhere this
-/// would bound the machine, so `proc` must be the container's own.
-pub fn bound_process_numbers(most: u32) {
+/// Sets `pid_max` of this PID namespace. On kernels without a per-namespace value it would change the host's, so
+/// check [`has_pid_max_per_namespace`]; `/proc` must be the container's own.
+pub fn set_pid_max(most: u32) {
     let _ = fs::write("/proc/sys/kernel/pid_max", (most + RESERVED_PIDS).to_string());
 }
 
-/// Whether this kernel bounds process numbers per namespace (6.14).
+/// Whether `pid_max` is per PID namespace (Linux 6.14).
 #[must_use]
-pub fn bounds_process_numbers() -> bool {
+pub fn has_pid_max_per_namespace() -> bool {
     let release = nix::sys::utsname::uname().ok().map(|it| it.release().to_string_lossy().into_owned());
     release.is_some_and(|release| is_at_least(&release, (6, 14)))
 }
@@ -98,12 +86,9 @@ fn is_at_least(release: &str, want: (u32, u32)) -> bool {
     }
 }
 
-/// Becomes somebody else, as far as asked.
-///
-/// # Errors
-/// What the system said.
-pub fn become_user(who: &Identity) -> io::Result<()> {
-    if *who == Identity::default() {
+/// Sets supplementary groups, GID and UID, in this order: each needs the privileges that the next one drops.
+pub fn switch_user(who: &RunAs) -> io::Result<()> {
+    if *who == RunAs::default() {
         return Ok(());
     }
     let groups: Vec<Gid> = who.groups.iter().map(|it| Gid::from_raw(*it)).collect();
@@ -117,19 +102,19 @@ pub fn become_user(who: &Identity) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives an open pipe or terminal to a user, who may want to open it again by name.
-pub fn give(file: impl AsFd, who: &Identity) {
+/// Changes the owner of an open pipe or terminal, so that the user can reopen `/dev/stdout`.
+pub fn chown_file(file: impl AsFd, who: &RunAs) {
     let (uid, gid) = (who.uid.map(Uid::from_raw), who.gid.map(Gid::from_raw));
     if uid.is_some() || gid.is_some() {
         let _ = nix::unistd::fchown(file, uid, gid);
     }
 }
 
-/// From now on this process and its children write below these paths only. Paths that are not there are passed over.
+/// Restricts writes of this process and its children to these paths with Landlock. Missing paths are skipped.
 ///
 /// # Errors
-/// Why it is not applied, in words.
-pub fn write_only_below<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), String> {
+/// The reason why it is not enforced.
+pub fn restrict_writes_to<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), String> {
     let status = restrict(paths).map_err(|error| error.to_string())?;
     match status {
         RulesetStatus::NotEnforced => Err("this kernel has no Landlock, or it is switched off".to_owned()),

@@ -1,17 +1,17 @@
-//! What this crate asks of the operating system beyond what the standard library has.
+//! System calls beyond the standard library.
 //!
-//! Everything that only Linux does is in this folder, one file per matter; the rest of the crate is plain Rust. Another
-//! system must provide the same items:
+//! Everything specific to Linux is in this directory, one file per topic. A port to another system must provide the
+//! same items:
 //!
-//! | file | what | without it |
+//! | file | purpose | without it |
 //! |---|---|---|
-//! | `channel` | messages with open files between parent and child | nothing works |
-//! | `signals` | signals as something to wait for, and sending them | nothing works |
-//! | `processes` | telling processes from their namesakes, finding descendants | no adoption, no watchdog |
-//! | `terminal` | pseudo terminals | no `tty: true` |
-//! | `namespaces` | own users, mounts, processes, host name | only [`crate::Isolation::None`] |
-//! | `mounts` | the container's view of the file system | only [`crate::Isolation::None`] |
-//! | `confine` | limits, no new privileges, Landlock, identities | weaker limits; [`crate::Containers::applied`] says so |
+//! | `channel` | messages with file descriptors between parent and child | nothing works |
+//! | `signals` | signalfd and kill | nothing works |
+//! | `processes` | /proc, pidfds, process trees | no adoption, no watchdog |
+//! | `terminal` | pseudo-terminals | no `tty: true` |
+//! | `namespaces` | unshare, setns, ID maps | only [`crate::Isolation::None`] |
+//! | `mounts` | bind mounts, tmpfs, pivot_root | only [`crate::Isolation::None`] |
+//! | `confine` | rlimits, no_new_privs, Landlock, UIDs | weaker isolation, see [`crate::ContainerRuntime::isolation_features`] |
 
 pub mod channel;
 pub mod confine;

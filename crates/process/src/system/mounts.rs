@@ -1,4 +1,4 @@
-//! Mounts, each with the one meaning this crate has for it.
+//! Mount operations of the container rootfs.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,20 +12,13 @@ use nix::mount::{MntFlags, MsFlags};
 
 const NONE: Option<&str> = None;
 
-/// What this process mounts from now on is seen by nobody else; what the machine unmounts goes away here too, until
-/// [`make_all_read_only`].
-///
-/// # Errors
-/// What the system said.
-pub fn detach_from_machine() -> io::Result<()> {
+/// Makes all mounts slaves: mounts of this process are invisible to the host, while unmounts of the host propagate
+/// until [`remount_all_read_only`].
+pub fn make_mounts_slave() -> io::Result<()> {
     Ok(nix::mount::mount(NONE, "/", NONE, MsFlags::MS_SLAVE | MsFlags::MS_REC, NONE)?)
 }
 
-/// An empty folder in memory at `at`.
-///
-/// # Errors
-/// What the system said.
-pub fn memory(at: &Path, options: &str) -> io::Result<()> {
+pub fn mount_tmpfs(at: &Path, options: &str) -> io::Result<()> {
     Ok(nix::mount::mount(
         Some("tmpfs"),
         at,
@@ -35,27 +28,18 @@ pub fn memory(at: &Path, options: &str) -> io::Result<()> {
     )?)
 }
 
-/// Keeps a mount from being copied along when a folder above it is shown elsewhere.
-///
-/// # Errors
-/// What the system said.
-pub fn keep_out_of_copies(at: &Path) -> io::Result<()> {
+/// Makes a mount unbindable, so that a recursive bind mount of its parent skips it.
+pub fn make_unbindable(at: &Path) -> io::Result<()> {
     Ok(nix::mount::mount(NONE, at, NONE, MsFlags::MS_UNBINDABLE, NONE)?)
 }
 
-/// Shows `what`, with all that is mounted below it, at `at`.
-///
-/// # Errors
-/// What the system said.
-pub fn show(what: &Path, at: &Path) -> io::Result<()> {
+/// Recursively bind-mounts `what` at `at`.
+pub fn bind_mount(what: &Path, at: &Path) -> io::Result<()> {
     Ok(nix::mount::mount(Some(what), at, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE)?)
 }
 
-/// Makes what is shown at `at` read-only. Flags it came with must be repeated, or the kernel refuses.
-///
-/// # Errors
-/// What the system said.
-pub fn make_read_only(at: &Path) -> io::Result<()> {
+/// Remounts a bind mount read-only. Its existing flags must be repeated, or the kernel returns EPERM.
+pub fn remount_read_only(at: &Path) -> io::Result<()> {
     let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | flags_of(at)?;
     Ok(nix::mount::mount(NONE, at, NONE, flags, NONE)?)
 }
@@ -74,12 +58,9 @@ fn flags_of(at: &Path) -> io::Result<MsFlags> {
     Ok(pairs.into_iter().filter(|(flag, _)| has.contains(*flag)).map(|(_, flag)| flag).collect())
 }
 
-/// Makes everything that is mounted at or below `root` read-only, but for what `keep` names, and lets nothing that the
-/// machine mounts later in. `root` must be a mount, by its path without symbolic links. Which mounts refused, and why.
-///
-/// # Errors
-/// What the system said.
-pub fn make_all_read_only(
+/// Remounts everything at or below `root` read-only, except what `keep` selects, and stops propagation from the host.
+/// `root` must be a mount point without symlinks. Returns the mounts that failed.
+pub fn remount_all_read_only(
     root: &Path,
     keep: impl Fn(&Path) -> bool,
 ) -> io::Result<Vec<(PathBuf, io::Error)>> {
@@ -95,7 +76,7 @@ pub fn make_all_read_only(
         }
         let flags = flags | MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
         match nix::mount::mount(NONE, &at, NONE, flags, NONE) {
-            // One that is hidden by another, or below a closed folder, cannot be reached, nor written to.
+            // A mount hidden by another one, or below an inaccessible directory, cannot be written to either.
             Ok(()) | Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::EINVAL) => {}
             Err(error) => refused.push((at, error.into())),
         }
@@ -103,7 +84,7 @@ pub fn make_all_read_only(
     Ok(refused)
 }
 
-/// What is mounted where, with the flags that must be repeated. Of several at one path the last lies on top.
+/// Mount points with the flags to repeat. Of several at one path, the last is on top.
 fn mounted_below(root: &Path, table: &[u8]) -> BTreeMap<PathBuf, MsFlags> {
     let one = |line: &[u8]| {
         let mut words = line.split(|byte| *byte == b' ').skip(4);
@@ -127,7 +108,7 @@ fn flags_in(options: &str) -> MsFlags {
     options.split(',').map(flag).collect()
 }
 
-/// Blanks and their like stand as octal numbers in the table of mounts.
+/// mountinfo escapes blanks as octal numbers.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut all = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -147,46 +128,39 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     all
 }
 
-/// Terminals of this process's own namespace at `at`; whoever opens `ptmx` there gets one of them.
-///
-/// # Errors
-/// What the system said.
-pub fn terminals(at: &Path) -> io::Result<()> {
+/// Mounts a private devpts instance.
+pub fn mount_devpts(at: &Path) -> io::Result<()> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
     let options = Some("newinstance,ptmxmode=0666,mode=0620");
     Ok(nix::mount::mount(Some("devpts"), at, Some("devpts"), flags, options)?)
 }
 
-/// The processes of this process's namespace, at `/proc`.
+/// Mounts `/proc` of this PID namespace.
 ///
 /// # Errors
-/// The machine hides parts of its own table: then it does not show a new one either.
-pub fn processes() -> io::Result<()> {
+/// The kernel refuses if the host's `/proc` is partly hidden by mounts.
+pub fn mount_proc() -> io::Result<()> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     Ok(nix::mount::mount(Some("proc"), "/proc", Some("proc"), flags, NONE)?)
 }
 
-/// What switches the machine itself in a table of processes. Root inside is the machine's root to these files: they ask
-/// for no capability.
-const SWITCHES: [&str; 5] = ["/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/sysrq-trigger"];
+/// Paths in `/proc` that configure the host. Root in the container owns them, and they check no capability.
+const HOST_SYSCTLS: [&str; 5] = ["/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/sysrq-trigger"];
 
-/// Makes those parts of `/proc` read-only that switch the machine; which refused.
+/// Remounts the host configuration in `/proc` read-only; returns the paths that failed.
 #[must_use]
-pub fn make_switches_read_only() -> Vec<&'static str> {
+pub fn make_sysctls_read_only() -> Vec<&'static str> {
     let refused = |at: &&str| {
         let at = Path::new(at);
-        at.exists() && show(at, at).and_then(|()| make_read_only(at)).is_err()
+        at.exists() && bind_mount(at, at).and_then(|()| remount_read_only(at)).is_err()
     };
-    SWITCHES.into_iter().filter(refused).collect()
+    HOST_SYSCTLS.into_iter().filter(refused).collect()
 }
 
-/// Makes `root` the root of this process, and lets go of the machine's.
-///
-/// # Errors
-/// What the system said.
+/// Makes `root` the root of this process and detaches the host's.
 pub fn enter(root: &Path) -> io::Result<()> {
     std::env::set_current_dir(root)?;
-    // Old and new on the same spot, then the old one, which lies on top, is taken away: no folder is needed for it.
+    // Pivots onto the same directory, then unmounts the old root on top of it: no directory for it is needed.
     nix::unistd::pivot_root(".", ".")?;
     nix::mount::umount2(".", MntFlags::MNT_DETACH)?;
     std::env::set_current_dir("/")
@@ -197,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_of_mounts() {
+    fn mountinfo_is_parsed() {
         let table = b"27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n\
             30 27 0:9 / /v/a\\040b\\134c rw,nosuid,nodev,noatime shared:3 - ext4 /dev/vda rw\n\
             31 27 0:9 / /v/x rw - ext4 /dev/vda rw\n32 27 0:9 / /v/x ro,noexec - tmpfs tmpfs rw\n";

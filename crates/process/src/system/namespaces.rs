@@ -1,8 +1,8 @@
-//! Own users, mounts, processes, host name and IPC.
+//! User, mount, PID, UTS and IPC namespaces.
 //!
-//! A server that runs as root makes the container's namespaces with its own power and gives the container a user
-//! namespace of its own last, with all ids mapped to themselves: the container's root has no power over the machine, and
-//! none over its own mounts. An ordinary user needs the user namespace first, and is root in it.
+//! A root server creates the other namespaces with its own privileges and gives the container a user namespace last,
+//! with identity ID maps: root in the container has no privileges over the host or its own mounts. A rootless server
+//! needs the user namespace first and is root in it.
 
 use std::fs;
 use std::io;
@@ -10,62 +10,63 @@ use std::path::Path;
 
 use nix::sched::CloneFlags;
 
-use super::processes::Handle;
+use super::processes::PidHandle;
 
-/// Whether this process can make namespaces without a user namespace.
+/// Whether namespaces can be created without a user namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Power {
-    /// It is root, and the machine lets it.
+pub enum NamespacePrivilege {
+    /// Running as root with CAP_SYS_ADMIN.
     Root,
-    /// It needs a user namespace.
-    Ordinary,
+    /// A user namespace is needed.
+    Unprivileged,
 }
 
-/// Children of this process from now on live in a process namespace of their own; the next one is its first.
+/// Unshares the PID namespace: the next child of this process is its init.
 ///
 /// # Errors
-/// The machine does not allow it.
-pub fn separate_processes() -> io::Result<Power> {
+/// The host does not allow it.
+pub fn unshare_pid() -> io::Result<NamespacePrivilege> {
     if nix::unistd::geteuid().is_root() && nix::sched::unshare(CloneFlags::CLONE_NEWPID).is_ok() {
-        return Ok(Power::Root);
+        return Ok(NamespacePrivilege::Root);
     }
     let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
     nix::sched::unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID)?;
+    // Root in the new namespace has the CAP_SYS_ADMIN that mounting needs.
     map_self(0, uid.as_raw(), 0, gid.as_raw())?;
-    Ok(Power::Ordinary)
+    Ok(NamespacePrivilege::Unprivileged)
 }
 
-/// Own mounts, host name and IPC for this process.
+/// Unshares mounts, hostname and IPC.
 ///
 /// # Errors
-/// The machine does not allow it.
-pub fn separate_the_rest(hostname: &str) -> io::Result<()> {
+/// The host does not allow it.
+pub fn unshare_mount_uts_ipc(hostname: &str) -> io::Result<()> {
     nix::sched::unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWIPC)?;
     nix::unistd::sethostname(hostname)?;
     Ok(())
 }
 
-/// Own users for this process; somebody outside must map them.
+/// Unshares the user namespace; the parent must write its ID maps.
 ///
 /// # Errors
-/// The machine does not allow it.
-pub fn separate_users() -> io::Result<()> {
+/// The host does not allow it.
+pub fn unshare_user() -> io::Result<()> {
     Ok(nix::sched::unshare(CloneFlags::CLONE_NEWUSER)?)
 }
 
-/// Own users for this process, which is seen as this one user and group in there and is still itself outside.
+/// Unshares the user namespace and maps this UID and GID to those of the process outside.
 ///
 /// # Errors
-/// The machine does not allow it.
-pub fn become_in_own_users(uid: u32, gid: u32) -> io::Result<()> {
+/// The host does not allow it.
+pub fn unshare_user_mapped(uid: u32, gid: u32) -> io::Result<()> {
     let (outside_uid, outside_gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
-    separate_users()?;
+    unshare_user()?;
     map_self(uid, outside_uid.as_raw(), gid, outside_gid.as_raw())
 }
 
 fn map_self(uid: u32, outside_uid: u32, gid: u32, outside_gid: u32) -> io::Result<()> {
     fs::write("/proc/self/uid_map", format!("{uid} {outside_uid} 1"))?;
-    // Whoever may not choose groups freely must give up changing them first.
+    // Without CAP_SETGID, setgroups must be denied before gid_map is writable.
     match fs::write("/proc/self/setgroups", "deny") {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -73,11 +74,8 @@ fn map_self(uid: u32, outside_uid: u32, gid: u32, outside_gid: u32) -> io::Resul
     fs::write("/proc/self/gid_map", format!("{gid} {outside_gid} 1"))
 }
 
-/// Maps all users and groups of a child's new namespace to themselves.
-///
-/// # Errors
-/// What the system said.
-pub fn map_all(pid: i32) -> io::Result<()> {
+/// Writes identity maps for the user namespace of a child.
+pub fn write_identity_id_maps(pid: i32) -> io::Result<()> {
     for map in ["uid_map", "gid_map"] {
         let ours = fs::read_to_string(Path::new("/proc/self").join(map))?;
         fs::write(format!("/proc/{pid}/{map}"), identity_map(&ours))?;
@@ -85,7 +83,7 @@ pub fn map_all(pid: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Every id that exists here, mapped to itself. Lines are: first id inside, first id outside, how many.
+/// Identity map of all IDs of this namespace. Lines are: first ID inside, first ID outside, count.
 fn identity_map(ours: &str) -> String {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
@@ -95,11 +93,11 @@ fn identity_map(ours: &str) -> String {
     ours.lines().filter_map(line).collect()
 }
 
-/// Moves this process into all namespaces of another; its children also into that one's process namespace.
+/// Enters all namespaces of another process; children also enter its PID namespace.
 ///
 /// # Errors
-/// It is gone, or the machine does not allow it.
-pub fn join(other: &Handle) -> io::Result<()> {
+/// The process has exited, or the host does not allow it.
+pub fn setns_all(other: &PidHandle) -> io::Result<()> {
     let all = CloneFlags::CLONE_NEWUSER
         | CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWPID

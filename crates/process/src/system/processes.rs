@@ -1,4 +1,4 @@
-//! Telling processes from their namesakes, finding descendants, and ending them.
+//! Process trees from /proc, PID-reuse-safe handles, killing and reaping.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,48 +9,43 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 
-use super::channel::{Want, wait};
+use super::channel::{Interest, wait};
 use super::signals;
-use crate::files::Known;
+use crate::run_files::ProcessIdentity;
 
-/// How long between two looks at processes that are being ended.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
-/// How often processes that are being ended are looked at before we give up.
-const LOOKS_MAX: u32 = 5_000;
+/// Poll interval while processes are being killed.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// Maximum polls before giving up.
+const POLLS_MAX: u32 = 5_000;
 
-/// What the table of processes says of one.
+/// The fields of `/proc/<pid>/stat` that are used here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stat {
-    /// Its parent.
+pub struct ProcStat {
     pub parent: i32,
-    /// Its session.
     pub session: i32,
     /// How many threads it has.
     pub threads: u64,
-    /// When it started, in ticks since boot.
+    /// Start time, in ticks since boot.
     pub ticks: u64,
-    /// CPU time of it and of those of its children that have ended and were waited for.
+    /// CPU time, including reaped children.
     pub cpu: Duration,
-    /// Memory it holds, in bytes, what it shares included.
+    /// RSS in bytes, including shared memory.
     pub resident_bytes: u64,
-    /// Whether it has ended and nobody asked how yet.
+    /// Whether it has exited and is not reaped yet.
     pub is_zombie: bool,
 }
 
-/// The table of processes, as seen when it was opened: it stays that one, whatever is mounted later.
-pub struct Table {
+/// `/proc` as it was mounted when opened, independent of later mounts.
+pub struct ProcTable {
     dir: OwnedFd,
 }
 
-impl Table {
-    /// The machine's table, or the container's for those inside.
-    ///
-    /// # Errors
-    /// What the system said.
-    pub fn open() -> io::Result<Table> {
+impl ProcTable {
+    /// Opens `/proc` of the current mount namespace.
+    pub fn open() -> io::Result<ProcTable> {
         let dir =
             rustix::fs::open("/proc", OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY, Mode::empty())?;
-        Ok(Table { dir })
+        Ok(ProcTable { dir })
     }
 
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
@@ -66,26 +61,26 @@ impl Table {
 
     /// What is known of a process.
     #[must_use]
-    pub fn stat(&self, pid: i32) -> Option<Stat> {
+    pub fn stat(&self, pid: i32) -> Option<ProcStat> {
         parse_stat(&self.text(&format!("{pid}/stat"))?)
     }
 
-    /// The process with this number, so that it can be told from later ones.
+    /// The identity of a process, safe against PID reuse.
     #[must_use]
-    pub fn know(&self, pid: i32) -> Option<Known> {
+    pub fn know(&self, pid: i32) -> Option<ProcessIdentity> {
         let boot = self.text("sys/kernel/random/boot_id")?.trim().to_owned();
-        Some(Known { pid, ticks: self.stat(pid)?.ticks, boot })
+        Some(ProcessIdentity { pid, ticks: self.stat(pid)?.ticks, boot })
     }
 
-    /// A handle on a known process if it is still that one.
+    /// A pidfd of a process, if it still is the same one.
     #[must_use]
-    pub fn find(&self, known: &Known) -> Option<Handle> {
+    pub fn find(&self, known: &ProcessIdentity) -> Option<PidHandle> {
         let handle = rustix::process::pidfd_open(Pid::from_raw(known.pid)?, PidfdFlags::empty()).ok()?;
-        // The handle came first: if the number was given away before, the start time tells.
-        (self.know(known.pid).as_ref() == Some(known)).then_some(Handle { handle })
+        // The pidfd is opened first: if the PID was reused before, the start time differs.
+        (self.know(known.pid).as_ref() == Some(known)).then_some(PidHandle { handle })
     }
 
-    /// Memory of a process, where what is shared counts in parts.
+    /// PSS of a process: shared memory counts proportionally.
     #[must_use]
     pub fn proportional_bytes(&self, pid: i32) -> Option<u64> {
         let text = self.text(&format!("{pid}/smaps_rollup"))?;
@@ -93,10 +88,11 @@ impl Table {
         Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
     }
 
-    /// Children of a process, and theirs.
+    /// All descendants of a process.
     #[must_use]
     pub fn descendants(&self, pid: i32) -> Vec<i32> {
         let mut all = Vec::new();
+        // Guards against cycles when PIDs are reused during the walk.
         let mut seen = BTreeSet::from([pid]);
         let mut next = vec![pid];
         while let Some(parent) = next.pop() {
@@ -115,6 +111,7 @@ impl Table {
         for task in self.names(&format!("{pid}/task")) {
             match self.text(&format!("{pid}/task/{task}/children")) {
                 Some(text) => all.extend(text.split_whitespace().filter_map(|it| it.parse::<i32>().ok())),
+                // The file is missing for every thread: the kernel does not provide it.
                 None if self.text("thread-self/children").is_none() && self.stat(pid).is_some() => {
                     return self.children_by_scan(pid);
                 }
@@ -124,38 +121,37 @@ impl Table {
         all
     }
 
-    /// For kernels that do not list children.
+    /// For kernels without CONFIG_PROC_CHILDREN.
     fn children_by_scan(&self, pid: i32) -> Vec<i32> {
         self.all().into_iter().filter(|child| self.stat(*child).is_some_and(|it| it.parent == pid)).collect()
     }
 
-    /// All processes.
     #[must_use]
     pub fn all(&self) -> Vec<i32> {
         self.names(".")
     }
 
-    /// Those of all processes whose environment has this entry.
+    /// All processes with this entry in their environment.
     #[must_use]
     pub fn with_environment(&self, entry: &str) -> Vec<i32> {
         self.all().into_iter().filter(|pid| self.has_environment(*pid, entry)).collect()
     }
 
-    /// Whether a process was begun with this entry in its environment.
+    /// Whether a process was started with this environment entry.
     #[must_use]
     pub fn has_environment(&self, pid: i32, entry: &str) -> bool {
         let bytes = self.read(&format!("{pid}/environ")).unwrap_or_default();
         bytes.split(|byte| *byte == 0).any(|it| it == entry.as_bytes())
     }
 
-    /// The process namespace of a process, in the kernel's words.
+    /// The PID namespace of a process, as the kernel formats it.
     #[must_use]
     pub fn namespace(&self, pid: i32) -> Option<String> {
         let link = rustix::fs::readlinkat(&self.dir, format!("{pid}/ns/pid"), Vec::new()).ok()?;
         link.into_string().ok()
     }
 
-    /// The entries of a folder that are numbers.
+    /// The numeric entries of a directory.
     fn names(&self, path: &str) -> Vec<i32> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
         let Ok(dir) = rustix::fs::openat(&self.dir, path, flags, Mode::empty()) else { return Vec::new() };
@@ -164,100 +160,96 @@ impl Table {
     }
 }
 
-/// A process that cannot be mistaken for another.
-pub struct Handle {
+pub struct PidHandle {
     handle: OwnedFd,
 }
 
-impl Handle {
-    /// Sends a signal. Gone is fine.
+impl PidHandle {
+    /// Sends a signal; ignored if it has exited.
     pub fn signal(&self, signal: i32) {
         if let Some(signal) = Signal::from_named_raw(signal) {
             let _ = rustix::process::pidfd_send_signal(&self.handle, signal);
         }
     }
 
-    /// Waits until it is gone; whether it is.
+    /// Waits for the exit; returns whether it happened.
     #[must_use]
     pub fn wait_gone(&self, time: Duration) -> bool {
-        matches!(wait(&[(self.handle.as_fd(), Want::Read)], Some(time)).as_deref(), Ok([true]))
+        matches!(wait(&[(self.handle.as_fd(), Interest::Read)], Some(time)).as_deref(), Ok([true]))
     }
 
-    /// The handle itself.
     #[must_use]
     pub fn as_raw(&self) -> &OwnedFd {
         &self.handle
     }
 }
 
-/// Ends all that `list` names, looking again until it names none: whoever forks meanwhile is found by the next look.
-/// Everybody is stopped first, so that a bomb does not grow faster than it is taken apart. After each look `between` is
-/// called: who ends its own children must reap them, and who ends others must not reap at all.
-pub fn end_all(list: impl Fn() -> Vec<i32>, mut between: impl FnMut()) {
+/// Kills all processes that `list` returns, repeatedly until it returns none, since processes may fork meanwhile. All
+/// are stopped first, so that a fork bomb does not outgrow the kills. `between` runs after each round: a caller that
+/// kills its own children must reap them, any other must not.
+pub fn kill_all(list: impl Fn() -> Vec<i32>, mut between: impl FnMut()) {
     let mut stopped = BTreeSet::new();
-    for _ in 0..LOOKS_MAX {
+    for _ in 0..POLLS_MAX {
         let new: Vec<i32> = list().into_iter().filter(|pid| stopped.insert(*pid)).collect();
         if new.is_empty() {
             break;
         }
         new.iter().for_each(|pid| signals::send(*pid, nix::sys::signal::Signal::SIGSTOP as i32));
     }
-    for _ in 0..LOOKS_MAX {
+    for _ in 0..POLLS_MAX {
         let all = list();
         if all.is_empty() {
             break;
         }
         all.iter().for_each(|pid| signals::send(*pid, signals::KILL));
         between();
-        std::thread::sleep(BETWEEN_LOOKS);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// Ends all descendants of this process; those that were its children come back.
-pub fn end_descendants() -> Vec<Gone> {
+/// Kills all descendants of this process; returns the exits of its children.
+pub fn kill_descendants() -> Vec<ChildExit> {
     let mut gone = Vec::new();
-    if let Ok(table) = Table::open() {
+    if let Ok(table) = ProcTable::open() {
         let own = std::process::id().cast_signed();
-        end_all(|| table.descendants(own), || gone.extend(reap()));
+        kill_all(|| table.descendants(own), || gone.extend(reap()));
     }
     gone
 }
 
-/// Ends all processes of this machine whose environment has this entry. They need not be our descendants.
-pub fn end_marked(entry: &str) {
-    if let Ok(table) = Table::open() {
-        end_all(|| table.with_environment(entry), || drop(reap()));
+/// Kills all processes of the host with this environment entry, descendants or not.
+pub fn kill_with_environment(entry: &str) {
+    if let Ok(table) = ProcTable::open() {
+        kill_all(|| table.with_environment(entry), || drop(reap()));
     }
 }
 
-/// How a child ended.
+/// The exit of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gone {
-    /// Which.
+pub struct ChildExit {
     pub pid: i32,
-    /// Exit code; 128 + n for a signal n.
+    /// Exit code: 128 + n for signal n.
     pub code: i32,
-    /// The signal, if it was one.
     pub signal: Option<i32>,
 }
 
-/// All children that have ended, adopted ones included.
-pub fn reap() -> Vec<Gone> {
+/// Reaps all exited children, including adopted ones.
+pub fn reap() -> Vec<ChildExit> {
     let mut all = Vec::new();
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
         let signal = status.terminating_signal();
         let code = signal.map_or_else(|| status.exit_status().unwrap_or(0), |signal| 128 + signal);
-        all.push(Gone { pid: pid.as_raw_nonzero().get(), code, signal });
+        all.push(ChildExit { pid: pid.as_raw_nonzero().get(), code, signal });
     }
     all
 }
 
-/// Reads a line of the table of processes. The name stands in parentheses and may hold anything, parentheses included.
-fn parse_stat(text: &str) -> Option<Stat> {
+/// Parses `/proc/<pid>/stat`. The name is in parentheses and may contain any character.
+fn parse_stat(text: &str) -> Option<ProcStat> {
     let (_, rest) = text.rsplit_once(')')?;
     let words: Vec<&str> = rest.split_whitespace().collect();
     let number = |index: usize| words.get(index).and_then(|it| it.parse::<u64>().ok());
-    Some(Stat {
+    Some(ProcStat {
         parent: words.get(1)?.parse().ok()?,
         session: words.get(3)?.parse().ok()?,
         threads: number(17)?,
@@ -277,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_may_hold_anything() {
+    fn process_names_may_contain_any_character() {
         let line =
             "42 (a) b (c)) S 7 42 41 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 9 0 777 123 2 18446744073709551615";
         let stat = parse_stat(line).unwrap();
@@ -288,16 +280,16 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_known_until_it_is_another() {
-        let table = Table::open().unwrap();
+    fn a_handle_is_not_opened_after_pid_reuse() {
+        let table = ProcTable::open().unwrap();
         let me = table.know(std::process::id().cast_signed()).unwrap();
         assert!(table.find(&me).is_some());
         assert!(
-            table.find(&Known { ticks: me.ticks + 1, ..me.clone() }).is_none(),
+            table.find(&ProcessIdentity { ticks: me.ticks + 1, ..me.clone() }).is_none(),
             "the number was given away"
         );
         assert!(
-            table.find(&Known { boot: "another".into(), ..me }).is_none(),
+            table.find(&ProcessIdentity { boot: "another".into(), ..me }).is_none(),
             "the machine was started again"
         );
     }

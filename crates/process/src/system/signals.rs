@@ -1,4 +1,4 @@
-//! Signals as something to wait for, and sending them.
+//! Receives signals through a signalfd, and sends them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,45 +9,41 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
-/// Ends everything of a container; sent to its supervisor.
-pub const END_ALL: i32 = Signal::SIGUSR1 as i32;
+/// Asks a supervisor to kill its container.
+pub const KILL_CONTAINER: i32 = Signal::SIGUSR1 as i32;
 /// A child has ended.
 pub const CHILD: i32 = Signal::SIGCHLD as i32;
-/// Asks to end.
 pub const TERM: i32 = Signal::SIGTERM as i32;
-/// Cannot be caught.
 pub const KILL: i32 = Signal::SIGKILL as i32;
 
-/// The kernel's word for signals of its own, a terminal's among them (`SI_KERNEL`).
+/// `SI_KERNEL`: sent by the kernel, e.g. by a terminal.
 const BY_KERNEL: i32 = 0x80;
 
-/// Who sent a signal.
+/// Origin of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sender {
-    /// The kernel: for a terminal everybody in front gets it.
+    /// The kernel; a terminal signals its whole foreground group.
     Kernel,
-    /// A process.
     Process,
 }
 
-/// All signals of this process, to be read one by one.
-pub struct Signals {
+/// Receives the blocked signals of this process.
+pub struct SignalReceiver {
     all: SignalFd,
 }
 
-impl Signals {
-    /// From now on no signal interrupts this process.
-    ///
-    /// # Errors
-    /// What the system said.
-    pub fn block() -> io::Result<Signals> {
+impl SignalReceiver {
+    /// Blocks all signals except faults.
+    pub fn block() -> io::Result<SignalReceiver> {
         let set = ours();
         set.thread_block()?;
         forget_ignored()?;
-        Ok(Signals { all: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)? })
+        Ok(SignalReceiver {
+            all: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?,
+        })
     }
 
-    /// Does something with no signal blocked: children that are started meanwhile begin so.
+    /// Runs a closure with signals unblocked: spawned children inherit that mask.
     pub fn unblocked<T>(&self, run: impl FnOnce() -> T) -> T {
         let _ = ours().thread_unblock();
         let done = run();
@@ -55,13 +51,13 @@ impl Signals {
         done
     }
 
-    /// The next signal that has come.
+    /// The next pending signal.
     #[must_use]
     pub fn next(&self) -> Option<i32> {
         self.next_with_sender().map(|(signal, _)| signal)
     }
 
-    /// The next signal that has come, and who sent it.
+    /// The next pending signal and its origin.
     #[must_use]
     pub fn next_with_sender(&self) -> Option<(i32, Sender)> {
         let info = self.all.read_signal().ok()??;
@@ -70,7 +66,7 @@ impl Signals {
     }
 }
 
-impl AsFd for Signals {
+impl AsFd for SignalReceiver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.all.as_fd()
     }
@@ -82,9 +78,8 @@ fn ours() -> SigSet {
     set
 }
 
-/// A signal that our parent ignores (a shell does that for what it runs in the background) would be ignored by all our
-/// descendants. One with a handler is not: running another program puts it back to its default. The handlers themselves
-/// do nothing that anybody looks at.
+/// Ignored signals (a shell ignores some for background jobs) stay ignored in all descendants, whereas exec resets
+/// handled ones to the default. The handlers have no effect.
 fn forget_ignored() -> io::Result<()> {
     let seen = Arc::new(AtomicBool::new(false));
     for signal in
@@ -95,13 +90,13 @@ fn forget_ignored() -> io::Result<()> {
     Ok(())
 }
 
-/// Faults of our own must end us, not be queued.
+/// Faults must terminate the process, not be queued.
 fn is_fault(signal: Signal) -> bool {
     use Signal::{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
     matches!(signal, SIGABRT | SIGBUS | SIGFPE | SIGILL | SIGSEGV)
 }
 
-/// Sends a signal to a child of ours. Gone is fine.
+/// Sends a signal to a child; ignored if it has exited.
 pub fn send(pid: i32, signal: i32) {
     if let Ok(signal) = Signal::try_from(signal) {
         let _ = nix::sys::signal::kill(Pid::from_raw(pid), signal);

@@ -7,10 +7,7 @@ use std::os::fd::AsFd;
 use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 
-/// A new terminal: our end, and the program's.
-///
-/// # Errors
-/// What the system said.
+/// Opens a pseudo-terminal; returns our end and the program's end.
 pub fn open() -> io::Result<(File, File)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let ours = rustix::pty::openpt(flags)?;
@@ -20,15 +17,12 @@ pub fn open() -> io::Result<(File, File)> {
     Ok((ours.into(), theirs.into()))
 }
 
-/// Makes a terminal that of this session; this process must be its leader.
-///
-/// # Errors
-/// What the system said.
+/// Makes a terminal the controlling one of this session; the caller must be its leader.
 pub fn control(theirs: impl AsFd) -> io::Result<()> {
     Ok(rustix::process::ioctl_tiocsctty(theirs)?)
 }
 
-/// Tells a terminal how large it is.
+/// Sets the size of a terminal.
 pub fn resize(terminal: impl AsFd, columns: u16, rows: u16) {
     let _ = rustix::termios::tcsetwinsize(
         terminal,

@@ -1,11 +1,11 @@
-//! Servers that come and go, and supervisors that are lost.
+//! Adoption after a restart of the server, and lost supervisors.
 
-use muster_process::{Containers, State, Why};
+use muster_process::{ContainerRuntime, ExitReason, RunState};
 
 use crate::world::{BOTH, World, eventually, processes_with, word};
 
 #[test]
-fn the_next_server_finds_everything() {
+fn a_restarted_server_restores_all_runs() {
     for isolation in BOTH {
         let world = World::new(isolation);
         let done = world.start(&world.sh("done", "exit 4"));
@@ -16,9 +16,9 @@ fn the_next_server_finds_everything() {
         let dir = world.leave();
 
         let world = World::over(dir, isolation);
-        assert_eq!(world.processes.all(), [done.clone(), long.clone()]);
+        assert_eq!(world.processes.list_runs(), [done.clone(), long.clone()]);
         assert_eq!(world.ended(&done).code, 4);
-        assert!(matches!(world.processes.state(&long), Some(State::Running { .. })));
+        assert!(matches!(world.processes.state(&long), Some(RunState::Running { .. })));
         world.processes.signal(&long, 15);
         assert_eq!(world.ended(&long).signal, Some(15), "it rings for adopted ones too");
         let dir = world.leave();
@@ -29,7 +29,7 @@ fn the_next_server_finds_everything() {
 }
 
 #[test]
-fn a_lost_supervisor_takes_its_container_along() {
+fn a_killed_supervisor_leaves_no_process() {
     for isolation in BOTH {
         let world = World::new(isolation);
         let mark = word("lost");
@@ -41,7 +41,7 @@ fn a_lost_supervisor_takes_its_container_along() {
         eventually("both run", || processes_with(&mark).len() >= 2);
         kill_9(supervisor(&world));
         let ended = world.ended(&id);
-        assert_eq!((ended.code, ended.why), (137, Why::Lost), "{ended:?}");
+        assert_eq!((ended.code, ended.why), (137, ExitReason::Lost), "{ended:?}");
         assert!(ended.since_micros.is_some());
         eventually("nothing is left", || processes_with(&mark).is_empty());
         let world = World::over(world.leave(), isolation);
@@ -50,7 +50,7 @@ fn a_lost_supervisor_takes_its_container_along() {
 }
 
 #[test]
-fn lost_while_nobody_looked() {
+fn a_run_lost_while_no_server_ran() {
     for isolation in BOTH {
         let world = World::new(isolation);
         let mark = word("unseen");
@@ -62,12 +62,13 @@ fn lost_while_nobody_looked() {
         eventually("both run", || processes_with(&mark).len() >= 2);
         let (supervisor, first) = (supervisor(&world), first(&world));
         let dir = world.leave();
-        // Both at once: nobody is left to tidy up. Stopped first, so that the first cannot see the other go.
+        // Both are killed, so no process cleans up. Stopped first, so that init cannot react to the supervisor's
+        // exit.
         signal(first, "STOP");
         kill_9(supervisor);
         kill_9(first);
         let world = World::over(dir, isolation);
-        assert_eq!(world.ended(&id).why, Why::Lost);
+        assert_eq!(world.ended(&id).why, ExitReason::Lost);
         eventually("nothing is left", || processes_with(&mark).is_empty());
     }
 }

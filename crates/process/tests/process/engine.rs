@@ -1,12 +1,14 @@
-//! The same port over a container engine. An image is made from nothing but this machine's static busybox; where no engine
-//! answers, or it runs nothing here, the reason is printed and nothing is tested.
+//! The runtime over a container engine. The image contains only the host's static busybox; if no engine answers, or
+//! it cannot run containers here, the reason is printed and nothing is tested.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use muster_process::{Containers, Engine, ExecOptions, Isolation, Launch, Mount, State, Why};
+use muster_process::{
+    ContainerConfig, ContainerEngine, ContainerRuntime, ExecOptions, ExitReason, Isolation, Mount, RunState,
+};
 
 use crate::world::{World, eventually, processes_with, word};
 
@@ -14,15 +16,15 @@ const IMAGE: &str = "localhost/muster-engine-test:1";
 const BUSYBOX: [&str; 3] = ["/bin/busybox", "/usr/bin/busybox", "/usr/local/bin/busybox"];
 const TOOLS: [&str; 9] = ["sh", "cat", "echo", "sleep", "id", "hostname", "env", "touch", "dd"];
 
-fn call(engine: Engine, args: &[&str]) -> Output {
+fn call(engine: ContainerEngine, args: &[&str]) -> Output {
     Command::new(engine.program()).args(args).output().unwrap()
 }
 
-/// An engine that answers and has run a container of our image.
-fn engine() -> Option<Engine> {
-    static FOUND: OnceLock<Option<Engine>> = OnceLock::new();
+/// An engine that answers and can run a container of our image.
+fn engine() -> Option<ContainerEngine> {
+    static FOUND: OnceLock<Option<ContainerEngine>> = OnceLock::new();
     *FOUND.get_or_init(|| {
-        [Engine::Podman, Engine::Docker].into_iter().find(|engine| match tried(*engine) {
+        [ContainerEngine::Podman, ContainerEngine::Docker].into_iter().find(|engine| match tried(*engine) {
             Ok(()) => true,
             Err(why) => {
                 eprintln!("not tested with {}: {why}", engine.program());
@@ -32,7 +34,7 @@ fn engine() -> Option<Engine> {
     })
 }
 
-fn tried(engine: Engine) -> Result<(), String> {
+fn tried(engine: ContainerEngine) -> Result<(), String> {
     engine.version()?;
     let busybox = BUSYBOX.iter().find(|path| Path::new(path).exists());
     let busybox = busybox.ok_or("no busybox to make an image from: install busybox-static")?;
@@ -59,22 +61,22 @@ fn tried(engine: Engine) -> Result<(), String> {
     Ok(())
 }
 
-fn world() -> Option<(World, Engine)> {
+fn world() -> Option<(World, ContainerEngine)> {
     let engine = engine()?;
     Some((World::new(Isolation::None).with_engine(engine), engine))
 }
 
-fn launch(world: &World, name: &str, script: &str) -> Launch {
-    let mut launch = Launch { image: IMAGE.into(), ..world.sh(&word(name), script) };
+fn launch(world: &World, name: &str, script: &str) -> ContainerConfig {
+    let mut launch = ContainerConfig { image: IMAGE.into(), ..world.sh(&word(name), script) };
     launch.env.push(("WORD".into(), "two words".into()));
     launch
 }
 
-fn is_gone(engine: Engine, launch: &Launch) -> bool {
+fn is_gone(engine: ContainerEngine, launch: &ContainerConfig) -> bool {
     !call(engine, &["inspect", "--type", "container", &container(launch)]).status.success()
 }
 
-fn container(launch: &Launch) -> String {
+fn container(launch: &ContainerConfig) -> String {
     format!("muster-{}-{}-{}", launch.id.pod, launch.id.container, launch.id.attempt)
 }
 
@@ -88,10 +90,10 @@ fn a_container_of_an_image() {
                   touch /x || echo closed; echo oops >&2; echo last > /dev/termination-log; exit 7";
     let mut launch = launch(&world, "whole", script);
     launch.mounts = vec![Mount { source: volume, target: "/data".into(), read_only: true }];
-    launch.user = muster_process::Identity { uid: Some(1234), gid: Some(77), groups: Vec::new() };
+    launch.user = muster_process::RunAs { uid: Some(1234), gid: Some(77), groups: Vec::new() };
     launch.read_only_root = true;
     let (ended, text) = world.run(&launch);
-    assert_eq!((ended.code, ended.why, ended.message.as_str()), (7, Why::Exited, "last\n"), "{text}");
+    assert_eq!((ended.code, ended.why, ended.message.as_str()), (7, ExitReason::Exited, "last\n"), "{text}");
     assert!(ended.since_micros.is_some());
     for line in [
         "my-pod",
@@ -110,28 +112,29 @@ fn a_container_of_an_image() {
 }
 
 #[test]
-fn the_image_has_a_program_of_its_own() {
+fn image_entrypoint_runs_without_command() {
     let Some((world, _)) = world() else { return };
     for (name, args, want) in
         [("none", vec![], "of the image: nothing\n"), ("args", vec!["a".to_owned()], "of the image: a\n")]
     {
-        let launch = Launch { argv: args, image_program: true, ..launch(&world, name, "") };
+        let launch = ContainerConfig { argv: args, image_program: true, ..launch(&world, name, "") };
         let (ended, text) = world.run(&launch);
         assert_eq!((ended.code, text.as_str()), (0, want), "{ended:?}");
     }
 }
 
 #[test]
-fn what_cannot_be_started_says_why() {
+fn start_failures_are_reported() {
     let Some((world, engine)) = world() else { return };
-    let absent = Launch { image: "localhost/muster-not-there:1".into(), ..launch(&world, "absent", "true") };
-    let pulled = Launch { pull: muster_process::Pull::Missing, ..absent.clone() };
-    let pulled = Launch { id: launch(&world, "pulled", "true").id, ..pulled };
-    let program = Launch { argv: vec!["/no/such/program".into()], ..launch(&world, "program", "") };
+    let absent =
+        ContainerConfig { image: "localhost/muster-not-there:1".into(), ..launch(&world, "absent", "true") };
+    let pulled = ContainerConfig { pull: muster_process::ImagePullPolicy::Missing, ..absent.clone() };
+    let pulled = ContainerConfig { id: launch(&world, "pulled", "true").id, ..pulled };
+    let program = ContainerConfig { argv: vec!["/no/such/program".into()], ..launch(&world, "program", "") };
     for (launch, why, words) in [
-        (absent, Why::ImageAbsent, "is not present with pull policy of Never"),
-        (pulled, Why::ImageNotPulled, "muster-not-there"),
-        (program, Why::NotStarted, "/no/such/program"),
+        (absent, ExitReason::ImageAbsent, "is not present with pull policy of Never"),
+        (pulled, ExitReason::ImageNotPulled, "muster-not-there"),
+        (program, ExitReason::NotStarted, "/no/such/program"),
     ] {
         let (ended, _) = world.run(&launch);
         assert_eq!((ended.why, ended.code, ended.since_micros), (why, 128, None), "{ended:?}");
@@ -139,13 +142,13 @@ fn what_cannot_be_started_says_why() {
         assert!(is_gone(engine, &launch));
     }
     let (ended, _) = world.run(&launch(&world, "code", "echo Error: mine >&2; exit 127"));
-    assert_eq!((ended.why, ended.code), (Why::Exited, 127), "a code of the command's own: {ended:?}");
+    assert_eq!((ended.why, ended.code), (ExitReason::Exited, 127), "a code of the command's own: {ended:?}");
 }
 
 const PATIENT: &str = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.1; done";
 
 #[test]
-fn asked_to_stop_and_made_to() {
+fn stop_signal_and_kill() {
     let Some((world, engine)) = world() else { return };
     let asked = launch(&world, "asked", PATIENT);
     let id = world.start(&asked);
@@ -153,7 +156,7 @@ fn asked_to_stop_and_made_to() {
     world.running(&id);
     world.processes.signal(&id, 15);
     let ended = world.ended(&id);
-    assert_eq!((ended.code, ended.why), (3, Why::Exited), "{ended:?}");
+    assert_eq!((ended.code, ended.why), (3, ExitReason::Exited), "{ended:?}");
     assert!(world.text(&id).contains("asked"));
 
     let made = launch(&world, "made", "trap '' TERM; echo ready; while :; do sleep 0.1; done");
@@ -172,7 +175,7 @@ fn asked_to_stop_and_made_to() {
 }
 
 #[test]
-fn input_and_commands_beside() {
+fn stdin_and_exec() {
     let Some((world, _)) = world() else { return };
     let mut launch = launch(&world, "beside", "while read line; do echo got $line; done; echo over");
     (launch.stdin, launch.stdin_once) = (true, true);
@@ -197,21 +200,21 @@ fn input_and_commands_beside() {
 }
 
 #[test]
-fn the_next_server_finds_containers() {
+fn a_restarted_server_adopts_containers() {
     let Some((world, engine)) = world() else { return };
     let long = launch(&world, "long", PATIENT);
     let id = world.start(&long);
     world.says(&id, "ready");
     world.running(&id);
     let world = World::over(world.leave(), Isolation::None);
-    assert!(matches!(world.processes.state(&id), Some(State::Running { .. })));
+    assert!(matches!(world.processes.state(&id), Some(RunState::Running { .. })));
     world.processes.signal(&id, 15);
     assert_eq!(world.ended(&id).code, 3, "also a server that has no engine");
     assert!(is_gone(engine, &long));
 }
 
 #[test]
-fn a_lost_supervisor_takes_its_container_along() {
+fn a_killed_supervisor_leaves_no_container() {
     let Some((world, engine)) = world() else { return };
     for (name, words) in [("lost", &["__supervise"][..]), ("both", &["__inside", "__supervise"])] {
         let launch = launch(&world, name, PATIENT);
@@ -229,18 +232,18 @@ fn a_lost_supervisor_takes_its_container_along() {
         );
         assert!(Command::new("kill").arg("-KILL").args(&pids).status().unwrap().success());
         let ended = world.ended(&id);
-        assert_eq!(ended.why, Why::Lost, "{name}: {ended:?}");
+        assert_eq!(ended.why, ExitReason::Lost, "{name}: {ended:?}");
         eventually(&format!("{name}: nothing is left"), || is_gone(engine, &launch));
     }
 }
 
 #[test]
-fn more_memory_than_it_may() {
+fn exceeding_the_memory_limit() {
     let Some((world, _)) = world() else { return };
     let mut launch = launch(&world, "memory", "exec dd if=/dev/zero of=/dev/null bs=200M count=1");
     launch.limits.memory_bytes = Some(32 * 1024 * 1024);
     let (ended, text) = world.run(&launch);
-    // Not every engine tells why on every machine.
+    // Not every engine reports OOM kills on every host.
     assert_eq!(ended.code, 137, "{ended:?} {text}");
-    assert!(matches!(ended.why, Why::OutOfMemory | Why::Exited), "{ended:?}");
+    assert!(matches!(ended.why, ExitReason::OutOfMemory | ExitReason::Exited), "{ended:?}");
 }

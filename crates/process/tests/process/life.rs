@@ -1,8 +1,8 @@
-//! Beginnings and ends.
+//! Starts and exits of containers.
 
 use std::path::PathBuf;
 
-use muster_process::{Containers, Id, Isolation, State, Why};
+use muster_process::{ContainerRuntime, ExitReason, Isolation, RunId, RunState};
 
 use crate::world::{BOTH, World, eventually, processes_with, word};
 
@@ -10,7 +10,7 @@ const TERM: i32 = 15;
 const KILL: i32 = 9;
 
 #[test]
-fn ends() {
+fn exit_codes_and_reasons() {
     let cases = [
         ("well", "exit 0", (0, None)),
         ("with a code", "exit 7", (7, None)),
@@ -23,7 +23,7 @@ fn ends() {
             let (ended, log) = world.run(&world.sh(&format!("ends{at}"), script));
             assert_eq!(
                 (ended.code, ended.signal, ended.why),
-                (want.0, want.1, Why::Exited),
+                (want.0, want.1, ExitReason::Exited),
                 "{says}: {ended:?} {log}"
             );
             assert!(ended.since_micros.is_some_and(|since| since <= ended.until_micros), "{says}");
@@ -43,7 +43,11 @@ fn a_command_that_cannot_run_says_what_to_do() {
         let world = World::new(isolation);
         for (at, (says, argv, words)) in cases.iter().enumerate() {
             let (ended, _) = world.run(&world.launch(&format!("cannot{at}"), argv));
-            assert_eq!((ended.code, ended.why, ended.since_micros), (128, Why::NotStarted, None), "{says}");
+            assert_eq!(
+                (ended.code, ended.why, ended.since_micros),
+                (128, ExitReason::NotStarted, None),
+                "{says}"
+            );
             for word in *words {
                 assert!(ended.message.contains(word), "{says}: {}", ended.message);
             }
@@ -52,7 +56,7 @@ fn a_command_that_cannot_run_says_what_to_do() {
 }
 
 #[test]
-fn environment_and_folder() {
+fn environment_and_working_directory() {
     for isolation in BOTH {
         let world = World::new(isolation);
         let mut launch = world.sh("env", "env; pwd");
@@ -90,7 +94,7 @@ fn signals_go_to_the_command() {
 }
 
 #[test]
-fn one_that_ignores_signals_is_killed_with_its_tree() {
+fn kill_ends_a_process_tree_that_ignores_signals() {
     for isolation in BOTH {
         let world = World::new(isolation);
         let mark = word("stubborn");
@@ -104,10 +108,10 @@ fn one_that_ignores_signals_is_killed_with_its_tree() {
         eventually("all three run", || processes_with(&mark).len() >= 3);
         world.processes.signal(&id, TERM);
         std::thread::sleep(std::time::Duration::from_millis(100));
-        assert!(matches!(world.processes.state(&id), Some(State::Running { .. })));
+        assert!(matches!(world.processes.state(&id), Some(RunState::Running { .. })));
         world.processes.kill(&id);
         let ended = world.ended(&id);
-        assert_eq!((ended.code, ended.signal, ended.why), (137, Some(KILL), Why::Exited));
+        assert_eq!((ended.code, ended.signal, ended.why), (137, Some(KILL), ExitReason::Exited));
         assert_eq!(processes_with(&mark), Vec::<i32>::new(), "{isolation:?}");
     }
 }
@@ -121,13 +125,13 @@ fn killed_while_it_starts() {
             std::thread::sleep(std::time::Duration::from_millis(at));
             world.processes.kill(&id);
             let ended = world.ended(&id);
-            assert_eq!((ended.code, ended.why), (137, Why::Exited), "{ended:?}");
+            assert_eq!((ended.code, ended.why), (137, ExitReason::Exited), "{ended:?}");
         }
     }
 }
 
 #[test]
-fn a_run_is_begun_once() {
+fn a_run_is_started_at_most_once() {
     let world = World::new(Isolation::None);
     let launch = world.sh("once", "exit 0");
     world.run(&launch);
@@ -139,34 +143,34 @@ fn a_run_is_begun_once() {
 }
 
 #[test]
-fn folders_go_when_asked() {
+fn directories_are_removed_on_request() {
     for isolation in BOTH {
         let world = World::new(isolation);
         let launch = world
             .sh("gone", "cd $MUSTER_POD_ROOT/tmp; mkdir -p a/b; echo x > a/b/c; chmod 555 a/b a; sleep 1000");
         let id = world.start(&launch);
         world.running(&id);
-        assert!(world.processes.remove(&id.pod).is_err(), "it runs");
-        assert!(world.processes.forget(&id).is_err(), "it runs");
+        assert!(world.processes.remove_pod(&id.pod).is_err(), "it runs");
+        assert!(world.processes.remove_run(&id).is_err(), "it runs");
         world.processes.kill(&id);
         world.ended(&id);
-        let again = muster_process::Launch {
-            id: Id { attempt: 1, ..id.clone() },
+        let again = muster_process::ContainerConfig {
+            id: RunId { attempt: 1, ..id.clone() },
             argv: vec!["true".into()],
             ..launch
         };
         world.run(&again);
-        world.processes.forget(&id).unwrap();
-        assert_eq!(world.processes.all(), std::slice::from_ref(&again.id));
-        world.processes.remove(&id.pod).unwrap();
+        world.processes.remove_run(&id).unwrap();
+        assert_eq!(world.processes.list_runs(), std::slice::from_ref(&again.id));
+        world.processes.remove_pod(&id.pod).unwrap();
         assert!(!world.layout().pod(&id.pod).exists());
-        assert_eq!(world.processes.all(), []);
-        world.processes.remove(&id.pod).unwrap();
+        assert_eq!(world.processes.list_runs(), []);
+        world.processes.remove_pod(&id.pod).unwrap();
     }
 }
 
 #[test]
-fn last_words() {
+fn termination_messages() {
     for isolation in BOTH {
         let world = World::new(isolation);
         let place = if isolation == Isolation::None {
@@ -188,17 +192,17 @@ fn last_words() {
 }
 
 #[test]
-fn last_words_that_are_no_file_are_none() {
+fn a_termination_message_path_that_is_no_file_is_ignored() {
     let world = World::new(Isolation::None);
     let at = world.layout().run(&world.sh("pipe", "").id).join("message");
     let script = format!("rm {0} && mkfifo {0} && exit 3", at.display());
     let (ended, log) = world.run(&world.sh("pipe", &script));
     assert_eq!((ended.code, ended.message.as_str()), (3, ""), "{log}");
-    world.processes.remove("uid-pipe").unwrap();
+    world.processes.remove_pod("uid-pipe").unwrap();
 }
 
 #[test]
-fn a_line_that_grows_bit_by_bit_is_seen() {
+fn partial_lines_are_flushed() {
     let world = World::new(Isolation::None);
     let id = world.start(&world.sh("progress", "while :; do printf .; sleep 0.01; done"));
     world.says(&id, "...");
@@ -207,8 +211,8 @@ fn a_line_that_grows_bit_by_bit_is_seen() {
 }
 
 #[test]
-fn open_files_of_the_servers_parent_stay_outside() {
-    // A file without close-on-exec cannot be made here without unsafe code: a shell in between has one.
+fn inherited_descriptors_do_not_reach_the_container() {
+    // Safe Rust cannot clear close-on-exec: a shell in between leaks the descriptor.
     let program =
         std::env::var("MUSTER_HIDDEN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_muster-hidden").into());
     let dir = tempfile::tempdir().unwrap();

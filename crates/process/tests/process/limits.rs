@@ -1,12 +1,12 @@
-//! Containers that take too much. Every bomb here stops by itself.
+//! Containers that exceed their limits. Every bomb here stops by itself.
 
-use muster_process::logs::Bounds;
-use muster_process::{Containers, Isolation, Why};
+use muster_process::logs::LogRotation;
+use muster_process::{ContainerRuntime, ExitReason, Isolation};
 
 use crate::world::{BOTH, World, processes_with, word};
 
 #[test]
-fn a_fork_bomb_is_ended() {
+fn a_fork_bomb_is_killed() {
     for isolation in BOTH {
         let world = World::new(isolation);
         let mark = word("bomb");
@@ -17,9 +17,9 @@ fn a_fork_bomb_is_ended() {
         let mut launch = world.sh("bomb", &script);
         launch.limits.processes = 64;
         let (ended, log) = world.run(&launch);
-        // A control group refuses the process that is one too many, and the shell gives up. Without one all are ended.
+        // A cgroup fails the fork above the limit and the shell gives up. Without one the watchdog kills all.
         let was_refused = log.contains("Cannot fork") && ended.code != 0;
-        let was_ended = (ended.code, ended.signal, ended.why) == (137, Some(9), Why::TooManyProcesses);
+        let was_ended = (ended.code, ended.signal, ended.why) == (137, Some(9), ExitReason::TooManyProcesses);
         assert!(was_refused || was_ended, "{isolation:?} {ended:?} {log}");
         assert_eq!(processes_with(&mark), Vec::<i32>::new(), "{isolation:?}");
         assert_eq!(world.run(&world.sh("after", "exit 0")).0.code, 0, "life goes on");
@@ -37,18 +37,22 @@ fn threads_count() {
     let program = "import threading, time\nfor i in range(100): threading.Thread(target=time.sleep, args=(10,), daemon=True).start()\ntime.sleep(10)";
     let mut launch = world.launch("threads", &[python, "-c", program]);
     launch.limits.processes = 32;
-    assert_eq!(world.run(&launch).0.why, Why::TooManyProcesses);
+    assert_eq!(world.run(&launch).0.why, ExitReason::TooManyProcesses);
 }
 
 #[test]
 fn too_much_memory() {
     for isolation in BOTH {
         let world = World::new(isolation);
-        // `tail` keeps what has no newline: 200 megabytes, in one of two processes.
+        // `tail` buffers input without a newline: 200 MB, in one of two processes.
         let mut launch = world.sh("memory", "head -c 200000000 /dev/zero | tail | sleep 10");
         launch.limits.memory_bytes = Some(64 * 1024 * 1024);
         let (ended, _) = world.run(&launch);
-        assert_eq!((ended.code, ended.signal, ended.why), (137, Some(9), Why::OutOfMemory), "{isolation:?}");
+        assert_eq!(
+            (ended.code, ended.signal, ended.why),
+            (137, Some(9), ExitReason::OutOfMemory),
+            "{isolation:?}"
+        );
         let mut launch = world.sh("modest", "head -c 10000000 /dev/zero | tail > /dev/null");
         launch.limits.memory_bytes = Some(64 * 1024 * 1024);
         assert_eq!(world.run(&launch).0.code, 0);
@@ -57,35 +61,35 @@ fn too_much_memory() {
 
 #[test]
 fn endless_output_is_bounded() {
-    let world =
-        World::new(Isolation::Namespaces).with_log_bounds(Bounds { file_bytes_max: 100_000, files_max: 3 });
+    let world = World::new(Isolation::Namespaces)
+        .with_log_bounds(LogRotation { file_bytes_max: 100_000, files_max: 3 });
     let (ended, log) = world.run(&world.sh("talk", "yes 'all work and no play' | head -n 200000; echo done"));
     assert_eq!(ended.code, 0);
     assert!(log.ends_with("done\n") && log.len() < 400_000, "{}", log.len());
 }
 
 #[test]
-fn what_is_not_applied_is_told() {
+fn unavailable_features_are_reported() {
     let world = World::new(Isolation::None);
-    let applied = world.processes.applied();
-    let missing = |what: &str| applied.iter().find(|it| it.what == what).and_then(|it| it.missing.clone());
+    let applied = world.processes.isolation_features();
+    let missing = |what: &str| applied.iter().find(|it| it.name == what).and_then(|it| it.missing.clone());
     assert!(missing("namespaces").is_some_and(|why| why.contains("--isolation none")));
     let world = World::new(Isolation::Namespaces);
-    for it in world.processes.applied() {
-        eprintln!("{}: {}", it.what, it.missing.as_deref().unwrap_or("applied"));
+    for it in world.processes.isolation_features() {
+        eprintln!("{}: {}", it.name, it.missing.as_deref().unwrap_or("applied"));
     }
-    assert_eq!(world.processes.applied()[0].missing, None, "these tests need namespaces");
+    assert_eq!(world.processes.isolation_features()[0].missing, None, "these tests need namespaces");
 }
 
 #[test]
-fn what_a_container_uses_is_measured_while_it_runs() {
+fn usage_is_measured_while_it_runs() {
     for isolation in BOTH {
         let world = World::new(isolation);
         let id = world.start(&world.sh("busy", "while :; do :; done"));
         world.running(&id);
         let used = || world.processes.usage(&id).unwrap_or_else(|| panic!("{isolation:?}: it runs"));
         let begun = used();
-        // A busy machine may give it little time; it gets some within this many looks.
+        // On a busy host it may get little CPU time; it gets some within this many polls.
         let grew = (0..1_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             used().cpu > begun.cpu

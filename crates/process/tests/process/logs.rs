@@ -1,15 +1,14 @@
-//! Logs: what was written is what is read, cut, rotated and followed as asked.
+//! Logs are read back as written: split, rotated, tailed and followed.
 
 use std::fs;
 use std::path::Path;
 
 use muster_api::time::Time;
-use muster_process::logs::{Bounds, LINE_BYTES_MAX, LogWriter, Stream};
+use muster_process::logs::{LINE_BYTES_MAX, LogRotation, LogStream, LogWriter};
 use muster_process::{LogOptions, LogReader};
 use proptest::prelude::*;
 
 const SECOND: i64 = 1_000_000_000;
-/// Some instant.
 const START: i64 = 1_700_000_000 * SECOND;
 
 fn read(dir: &Path, options: LogOptions) -> String {
@@ -25,15 +24,15 @@ fn read_bytes(dir: &Path, options: LogOptions) -> Vec<u8> {
     all
 }
 
-fn small(file_bytes_max: u64, files_max: u64) -> Bounds {
-    Bounds { file_bytes_max, files_max }
+fn small(file_bytes_max: u64, files_max: u64) -> LogRotation {
+    LogRotation { file_bytes_max, files_max }
 }
 
 /// Five lines, a second apart; the third goes to stderr.
 fn five(dir: &Path) {
-    let mut log = LogWriter::open(dir, Bounds::DEFAULT).unwrap();
+    let mut log = LogWriter::open(dir, LogRotation::DEFAULT).unwrap();
     for at in 0..5 {
-        let stream = if at == 2 { Stream::Stderr } else { Stream::Stdout };
+        let stream = if at == 2 { LogStream::Stderr } else { LogStream::Stdout };
         log.take(stream, format!("line {at}\n").as_bytes(), START + at * SECOND);
     }
 }
@@ -62,10 +61,10 @@ fn options() {
         ),
         ("bytes", LogOptions { limit_bytes: Some(9), ..none.clone() }, "line 0\nli"),
         ("no bytes", LogOptions { limit_bytes: Some(0), ..none.clone() }, ""),
-        ("one stream", LogOptions { stream: Some(Stream::Stderr), ..none.clone() }, "line 2\n"),
+        ("one stream", LogOptions { stream: Some(LogStream::Stderr), ..none.clone() }, "line 2\n"),
         (
             "the end of one",
-            LogOptions { stream: Some(Stream::Stdout), tail_lines: Some(3), ..none.clone() },
+            LogOptions { stream: Some(LogStream::Stdout), tail_lines: Some(3), ..none.clone() },
             "line 1\nline 3\nline 4\n",
         ),
         (
@@ -84,12 +83,12 @@ fn options() {
 }
 
 #[test]
-fn on_disk_it_is_what_other_tools_read() {
+fn files_have_the_cri_format() {
     let dir = tempfile::tempdir().unwrap();
-    let mut log = LogWriter::open(dir.path(), Bounds::DEFAULT).unwrap();
-    log.take(Stream::Stdout, b"whole\npart", START);
+    let mut log = LogWriter::open(dir.path(), LogRotation::DEFAULT).unwrap();
+    log.take(LogStream::Stdout, b"whole\npart", START);
     log.flush(START + 1);
-    log.take(Stream::Stdout, b" and end\n", START + 2);
+    log.take(LogStream::Stdout, b" and end\n", START + 2);
     let stamp = "2023-11-14T22:13:20.00000000";
     let want = format!("{stamp}0Z stdout F whole\n{stamp}1Z stdout P part\n{stamp}2Z stdout F  and end\n");
     assert_eq!(fs::read_to_string(dir.path().join("00000001.log")).unwrap(), want);
@@ -106,14 +105,14 @@ fn on_disk_it_is_what_other_tools_read() {
 #[test]
 fn a_line_of_one_stream_does_not_begin_inside_one_of_the_other() {
     let dir = tempfile::tempdir().unwrap();
-    let mut log = LogWriter::open(dir.path(), Bounds::DEFAULT).unwrap();
+    let mut log = LogWriter::open(dir.path(), LogRotation::DEFAULT).unwrap();
     for (at, (stream, text)) in [
-        (Stream::Stderr, "\r 10%"),
-        (Stream::Stderr, "\r 20%"),
-        (Stream::Stdout, "epoch 1\n"),
-        (Stream::Stderr, "\r 30%"),
-        (Stream::Stderr, "\n"),
-        (Stream::Stdout, "done\n"),
+        (LogStream::Stderr, "\r 10%"),
+        (LogStream::Stderr, "\r 20%"),
+        (LogStream::Stdout, "epoch 1\n"),
+        (LogStream::Stderr, "\r 30%"),
+        (LogStream::Stderr, "\n"),
+        (LogStream::Stdout, "done\n"),
     ]
     .into_iter()
     .enumerate()
@@ -132,10 +131,10 @@ fn a_line_of_one_stream_does_not_begin_inside_one_of_the_other() {
         ("the end", LogOptions { tail_lines: Some(3), ..none.clone() }, "epoch 1\n\r 30%\ndone\n"),
         (
             "stderr as it was written",
-            LogOptions { stream: Some(Stream::Stderr), ..none.clone() },
+            LogOptions { stream: Some(LogStream::Stderr), ..none.clone() },
             "\r 10%\r 20%\r 30%\n",
         ),
-        ("stdout", LogOptions { stream: Some(Stream::Stdout), ..none }, "epoch 1\ndone\n"),
+        ("stdout", LogOptions { stream: Some(LogStream::Stdout), ..none }, "epoch 1\ndone\n"),
     ] {
         assert_eq!(read(dir.path(), options), want, "{says}");
     }
@@ -144,12 +143,12 @@ fn a_line_of_one_stream_does_not_begin_inside_one_of_the_other() {
 #[test]
 fn long_lines_are_whole_again_when_read() {
     let dir = tempfile::tempdir().unwrap();
-    let mut log = LogWriter::open(dir.path(), Bounds::DEFAULT).unwrap();
+    let mut log = LogWriter::open(dir.path(), LogRotation::DEFAULT).unwrap();
     let long = format!("{}\n", "x".repeat(3 * LINE_BYTES_MAX + 5));
     for piece in long.as_bytes().chunks(1000) {
-        log.take(Stream::Stdout, piece, START);
+        log.take(LogStream::Stdout, piece, START);
     }
-    log.take(Stream::Stdout, b"next\n", START);
+    log.take(LogStream::Stdout, b"next\n", START);
     assert_eq!(read(dir.path(), LogOptions::default()), format!("{long}next\n"));
     let tail = LogOptions { tail_lines: Some(2), ..LogOptions::default() };
     assert_eq!(read(dir.path(), tail), format!("{long}next\n"), "parts are not lines");
@@ -158,11 +157,11 @@ fn long_lines_are_whole_again_when_read() {
 }
 
 #[test]
-fn old_files_go() {
+fn old_files_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let mut log = LogWriter::open(dir.path(), small(1000, 3)).unwrap();
     for at in 0..1000 {
-        log.take(Stream::Stdout, format!("line {at}\n").as_bytes(), START + at);
+        log.take(LogStream::Stdout, format!("line {at}\n").as_bytes(), START + at);
     }
     let sizes: Vec<u64> =
         fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().metadata().unwrap().len()).collect();
@@ -175,7 +174,7 @@ fn old_files_go() {
 }
 
 #[test]
-fn who_follows_misses_nothing() {
+fn a_follower_misses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut reader = LogReader::at_end(dir.path()).unwrap();
     assert_eq!(reader.next_bytes().unwrap(), None, "there is no log yet");
@@ -185,7 +184,7 @@ fn who_follows_misses_nothing() {
     for at in 0..500 {
         let line = format!("line {at}\n");
         want.extend_from_slice(line.as_bytes());
-        log.take(Stream::Stdout, line.as_bytes(), START + at);
+        log.take(LogStream::Stdout, line.as_bytes(), START + at);
         if at % 7 == 0 {
             while let Some(bytes) = reader.next_bytes().unwrap() {
                 got.extend(bytes);
@@ -199,14 +198,14 @@ fn who_follows_misses_nothing() {
 }
 
 #[test]
-fn who_is_too_slow_goes_on_with_what_is_left() {
+fn a_slow_follower_continues_with_the_oldest_file() {
     let dir = tempfile::tempdir().unwrap();
     let mut log = LogWriter::open(dir.path(), small(500, 2)).unwrap();
-    log.take(Stream::Stdout, b"first\n", START);
+    log.take(LogStream::Stdout, b"first\n", START);
     let mut reader = LogReader::open(dir.path(), LogOptions::default()).unwrap();
     assert_eq!(reader.next_bytes().unwrap().as_deref(), Some(b"first\n".as_slice()));
     for at in 0..200 {
-        log.take(Stream::Stdout, format!("line {at}\n").as_bytes(), START + at);
+        log.take(LogStream::Stdout, format!("line {at}\n").as_bytes(), START + at);
     }
     let mut last = Vec::new();
     while let Some(bytes) = reader.next_bytes().unwrap() {
@@ -216,9 +215,9 @@ fn who_is_too_slow_goes_on_with_what_is_left() {
 }
 
 proptest! {
-    /// Whatever is written in whatever pieces: all of it is read, and the last lines are the last lines of it.
+    /// However the output is split into writes, all of it is read, and a tail is the end of the whole log.
     #[test]
-    fn tails_are_ends(
+    fn a_tail_is_the_end_of_the_log(
         pieces in proptest::collection::vec((any::<bool>(), "[a\n]{0,40}"), 0..40),
         file_bytes in 60_u64..2000,
         tail in 0_u64..30,
@@ -227,7 +226,7 @@ proptest! {
         let mut log = LogWriter::open(dir.path(), small(file_bytes, 1000)).unwrap();
         let mut all = String::new();
         for (at, (flush, text)) in pieces.iter().enumerate() {
-            log.take(Stream::Stdout, text.as_bytes(), START + i64::try_from(at).unwrap());
+            log.take(LogStream::Stdout, text.as_bytes(), START + i64::try_from(at).unwrap());
             if *flush {
                 log.flush(START);
             }
@@ -240,18 +239,18 @@ proptest! {
         prop_assert_eq!(read(dir.path(), LogOptions { tail_lines: Some(tail), ..LogOptions::default() }), want);
     }
 
-    /// Two streams in whatever pieces: each alone is what was written, and the last lines of both are the end of both.
+    /// However two streams are interleaved, each alone is read as written, and a tail is the end of both.
     #[test]
     fn two_streams_are_kept_apart(
         pieces in proptest::collection::vec((any::<bool>(), any::<bool>(), "[a\n]{0,9}"), 0..30),
         tail in 0_u64..20,
     ) {
         let dir = tempfile::tempdir().unwrap();
-        let mut log = LogWriter::open(dir.path(), Bounds::DEFAULT).unwrap();
+        let mut log = LogWriter::open(dir.path(), LogRotation::DEFAULT).unwrap();
         let mut written = [String::new(), String::new()];
         for (at, (stderr, flush, text)) in pieces.iter().enumerate() {
             let now = START + i64::try_from(at).unwrap();
-            let stream = if *stderr { Stream::Stderr } else { Stream::Stdout };
+            let stream = if *stderr { LogStream::Stderr } else { LogStream::Stdout };
             log.take(stream, text.as_bytes(), now);
             if *flush {
                 log.flush(now);
@@ -259,7 +258,7 @@ proptest! {
             written[stream as usize].push_str(text);
         }
         log.flush(START);
-        for stream in [Stream::Stdout, Stream::Stderr] {
+        for stream in [LogStream::Stdout, LogStream::Stderr] {
             let options = LogOptions { stream: Some(stream), ..LogOptions::default() };
             prop_assert_eq!(&read(dir.path(), options), &written[stream as usize]);
         }

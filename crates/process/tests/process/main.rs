@@ -1,13 +1,13 @@
-//! Containers as processes, as the local node uses them: through the port, with real supervisors.
+//! The process runtime as the kubelet uses it: through [`muster_process::ContainerRuntime`], with real supervisors.
 
 #![allow(clippy::unwrap_used, reason = "a test may give up")]
 
 mod adopt;
-mod beside;
 mod engine;
+mod exec;
 mod life;
 mod limits;
 mod logs;
 mod ordinary;
-mod view;
+mod rootfs;
 mod world;

@@ -1,8 +1,8 @@
-//! All of this once more as an ordinary user, when root runs the tests.
+//! Runs all other tests again as an unprivileged user if the tests run as root.
 
 use std::process::Command;
 
-/// An ordinary user that owns nothing.
+/// The UID of `nobody`.
 const NOBODY: &str = "65534";
 
 #[test]
@@ -20,7 +20,7 @@ fn the_same_as_an_ordinary_user() {
     let open: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(scratch.path(), open).unwrap();
     let own = std::env::current_exe().unwrap();
-    // The folders above the build may be closed to others: work with copies.
+    // The build directory may be inaccessible to other users: use copies.
     let copies =
         [("tests", own.as_path()), ("hidden", std::path::Path::new(env!("CARGO_BIN_EXE_muster-hidden")))];
     for (name, from) in copies {

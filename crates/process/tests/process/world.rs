@@ -1,17 +1,17 @@
-//! A place to run containers in, for one test.
+//! A runtime for one test.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use muster_process::logs::Bounds;
+use muster_process::logs::LogRotation;
 use muster_process::{
-    Containers, Ended, Id, Identity, Isolation, Launch, Layout, Limits, LogOptions, LogReader, Processes,
-    State,
+    ContainerConfig, ContainerRuntime, ExitRecord, Isolation, LogOptions, LogReader, PodDirs, ProcessRuntime,
+    ResourceLimits, RunAs, RunId, RunState,
 };
 use tempfile::TempDir;
 
-/// Far more than anything here takes, also on a busy machine.
+/// Timeout: far above what any test takes, also on a busy host.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const BOTH: [Isolation; 2] = [Isolation::Namespaces, Isolation::None];
@@ -19,8 +19,8 @@ pub const BOTH: [Isolation; 2] = [Isolation::Namespaces, Isolation::None];
 pub struct World {
     pub dir: TempDir,
     pub isolation: Isolation,
-    pub processes: Processes,
-    bell: Receiver<Id>,
+    pub processes: ProcessRuntime,
+    bell: Receiver<RunId>,
 }
 
 impl World {
@@ -28,52 +28,52 @@ impl World {
         World::over(tempfile::tempdir().unwrap(), isolation)
     }
 
-    /// A server over a folder that may have been another's.
+    /// A server over the data directory of an earlier one.
     pub fn over(dir: TempDir, isolation: Isolation) -> World {
         let built = env!("CARGO_BIN_EXE_muster-hidden");
         let program = std::env::var_os("MUSTER_HIDDEN").map_or_else(|| PathBuf::from(built), PathBuf::from);
         World::with_program(dir, isolation, program)
     }
 
-    /// A server whose hidden commands another program runs.
+    /// A server with another program as supervisor.
     pub fn with_program(dir: TempDir, isolation: Isolation, program: PathBuf) -> World {
         let (ring, bell) = channel();
-        let layout = Layout::new(dir.path().join("pods"));
-        let bell_rope = Box::new(move |id: &Id| drop(ring.send(id.clone())));
-        let processes = Processes::open(layout, program, isolation, bell_rope).unwrap();
+        let layout = PodDirs::new(dir.path().join("pods"));
+        let bell_rope = Box::new(move |id: &RunId| drop(ring.send(id.clone())));
+        let processes = ProcessRuntime::open(layout, program, isolation, bell_rope).unwrap();
         World { dir, isolation, processes, bell }
     }
 
-    /// The server goes away, the folder stays.
+    /// Drops the server and keeps its directory.
     pub fn leave(self) -> TempDir {
         self.dir
     }
 
-    pub fn with_engine(mut self, engine: muster_process::Engine) -> World {
+    pub fn with_engine(mut self, engine: muster_process::ContainerEngine) -> World {
         self.processes = self.processes.with_engine(engine);
         self
     }
 
-    pub fn with_log_bounds(mut self, bounds: Bounds) -> World {
+    pub fn with_log_bounds(mut self, bounds: LogRotation) -> World {
         self.processes = self.processes.with_log_bounds(bounds);
         self
     }
 
-    pub fn layout(&self) -> Layout {
-        Layout::new(self.dir.path().join("pods"))
+    pub fn layout(&self) -> PodDirs {
+        PodDirs::new(self.dir.path().join("pods"))
     }
 
-    pub fn launch(&self, name: &str, argv: &[&str]) -> Launch {
-        let id = Id { pod: format!("uid-{name}"), container: "main".into(), attempt: 0 };
+    pub fn launch(&self, name: &str, argv: &[&str]) -> ContainerConfig {
+        let id = RunId { pod: format!("uid-{name}"), container: "main".into(), attempt: 0 };
         std::fs::create_dir_all(self.layout().pod(&id.pod)).unwrap();
         let hosts = self.layout().hosts(&id.pod);
         std::fs::write(&hosts, "127.0.0.1 localhost\n127.9.9.9 my-pod\n").unwrap();
-        Launch {
+        ContainerConfig {
             pod_name: format!("default/{name}"),
             image: "none".into(),
             argv: argv.iter().map(|it| (*it).to_owned()).collect(),
             image_program: false,
-            pull: muster_process::Pull::Never,
+            pull: muster_process::ImagePullPolicy::Never,
             env: vec![("LANG".into(), "C".into())],
             dir: None,
             mounts: Vec::new(),
@@ -82,8 +82,8 @@ impl World {
             stdin: false,
             stdin_once: false,
             tty: false,
-            user: Identity::default(),
-            limits: Limits { processes: 512, ..Limits::default() },
+            user: RunAs::default(),
+            limits: ResourceLimits { processes: 512, ..ResourceLimits::default() },
             read_only_root: false,
             message_path: PathBuf::from("/dev/termination-log"),
             message_from_log: false,
@@ -92,35 +92,35 @@ impl World {
         }
     }
 
-    pub fn sh(&self, name: &str, script: &str) -> Launch {
+    pub fn sh(&self, name: &str, script: &str) -> ContainerConfig {
         self.launch(name, &["sh", "-c", script])
     }
 
-    pub fn start(&self, launch: &Launch) -> Id {
+    pub fn start(&self, launch: &ContainerConfig) -> RunId {
         self.processes.start(launch).unwrap();
         launch.id.clone()
     }
 
-    /// Starts and waits for the end; also what it wrote.
-    pub fn run(&self, launch: &Launch) -> (Ended, String) {
+    /// Starts a container, waits for its exit and returns its log.
+    pub fn run(&self, launch: &ContainerConfig) -> (ExitRecord, String) {
         let id = self.start(launch);
         let ended = self.ended(&id);
         (ended, self.text(&id))
     }
 
-    pub fn ended(&self, id: &Id) -> Ended {
-        self.until(id, |state| if let State::Ended(ended) = state { Some(ended) } else { None })
+    pub fn ended(&self, id: &RunId) -> ExitRecord {
+        self.until(id, |state| if let RunState::Exited(ended) = state { Some(ended) } else { None })
     }
 
-    pub fn running(&self, id: &Id) {
+    pub fn running(&self, id: &RunId) {
         self.until(id, |state| match state {
-            State::Running { .. } => Some(()),
-            State::Starting => None,
-            State::Ended(ended) => panic!("ended early: {ended:?}"),
+            RunState::Running { .. } => Some(()),
+            RunState::Starting => None,
+            RunState::Exited(ended) => panic!("ended early: {ended:?}"),
         });
     }
 
-    fn until<T>(&self, id: &Id, wanted: impl Fn(State) -> Option<T>) -> T {
+    fn until<T>(&self, id: &RunId, wanted: impl Fn(RunState) -> Option<T>) -> T {
         loop {
             let state = self.processes.state(id).expect("it was begun");
             if let Some(found) = wanted(state.clone()) {
@@ -132,8 +132,8 @@ impl World {
         }
     }
 
-    pub fn log(&self, id: &Id, options: LogOptions) -> String {
-        let mut reader = LogReader::open(&self.processes.log(id), options).unwrap();
+    pub fn log(&self, id: &RunId, options: LogOptions) -> String {
+        let mut reader = LogReader::open(&self.processes.log_dir(id), options).unwrap();
         let mut all = Vec::new();
         while let Some(bytes) = reader.next_bytes().unwrap() {
             all.extend(bytes);
@@ -141,17 +141,17 @@ impl World {
         String::from_utf8_lossy(&all).into_owned()
     }
 
-    pub fn text(&self, id: &Id) -> String {
+    pub fn text(&self, id: &RunId) -> String {
         self.log(id, LogOptions::default())
     }
 
     /// Waits until the log says something.
-    pub fn says(&self, id: &Id, words: &str) {
+    pub fn says(&self, id: &RunId, words: &str) {
         eventually(&format!("{id} says {words:?}"), || self.text(id).contains(words));
     }
 }
 
-/// Waits until something is so.
+/// Waits for a condition.
 pub fn eventually(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..6_000 {
         if is_so() {
@@ -162,7 +162,7 @@ pub fn eventually(what: &str, is_so: impl Fn() -> bool) {
     panic!("never: {what}");
 }
 
-/// Processes of this machine whose command line has this word.
+/// Processes of the host with this word in their command line.
 pub fn processes_with(word: &str) -> Vec<i32> {
     let pids = std::fs::read_dir("/proc").unwrap().flatten();
     pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
@@ -174,7 +174,7 @@ pub fn processes_with(word: &str) -> Vec<i32> {
         .collect()
 }
 
-/// A word that no other test has.
+/// A word that is unique to one test.
 pub fn word(name: &str) -> String {
     format!("{name}{}", std::process::id())
 }

@@ -1,79 +1,75 @@
-//! The names of Services and pods as a name server tells them.
+//! The cluster DNS: names of Services and pods, after the Kubernetes DNS specification.
 //!
-//! [`answer`] takes a query as it came over the wire and gives the reply; whatever is not of the cluster's domain is for
-//! another server. Listening and asking that server is the rim's.
+//! [`answer`] takes a query from the wire and returns the reply; names outside of the cluster domain are forwarded.
+//! Sockets and upstream servers are in the `kubelet` crate.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Same query, same names, same bytes.
-//! - No query, whatever is in it, does more than cost its own length.
+//! - The same query and records give the same bytes.
+//! - The work per query is linear in its length.
 //!
 //! # Deliberately absent
 //!
-//! Zone transfers, signatures, `ExternalName` Services, names of single pods below `pod.cluster.local`.
+//! Zone transfers, DNSSEC, `ExternalName` Services, pod names below `pod.cluster.local`.
 
-mod book;
-mod names;
+mod records;
 mod wire;
+mod zone;
 
 #[cfg(test)]
 mod tests;
 
 use std::net::IpAddr;
 
-use muster_api::words::CLUSTER_DOMAIN as DOMAIN;
+use muster_api::consts::CLUSTER_DOMAIN as DOMAIN;
 
-pub use book::Book;
-pub use names::Names;
-use wire::{Query, Refusal, Reply};
+pub use records::Names;
+use wire::{Query, QueryError, Reply};
+pub use zone::Book;
 
-/// What a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Record {
-    /// An address.
     Address(IpAddr),
-    /// A port of a Service, at this name.
+    /// SRV: a port of a Service and its target.
     Service {
-        /// The port.
         port: u16,
-        /// Who has it.
         target: String,
     },
-    /// The name of an address.
+    /// PTR: the name of an IP.
     Pointer(String),
 }
 
-/// What becomes of a query.
+/// What to do with a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// This is the reply.
     Reply(Vec<u8>),
-    /// The name is not ours: another server may know it.
+    /// The name is outside of the cluster domain: forward the query.
     Elsewhere,
-    /// It is not a query, and gets no reply.
+    /// Not a query: send no reply.
     Nothing,
 }
 
-/// Answers a query. `room` is how many bytes a reply may have when the asker does not say more.
+/// Answers a query. `room` is the reply limit in bytes unless EDNS allows more.
 #[must_use]
 pub fn answer(query: &[u8], names: &Names, room: usize) -> Answer {
-    let asked = match Query::read(query) {
-        Ok(asked) => asked,
-        Err(Refusal::NotAQuery) => return Answer::Nothing,
-        Err(Refusal::Malformed(id)) => return Answer::Reply(wire::refusal(id, wire::FORMAT_ERROR)),
-        Err(Refusal::NotHere(id)) => return Answer::Reply(wire::refusal(id, wire::NOT_IMPLEMENTED)),
+    let parsed = match Query::read(query) {
+        Ok(parsed) => parsed,
+        Err(QueryError::NotAQuery) => return Answer::Nothing,
+        Err(QueryError::Malformed(id)) => return Answer::Reply(wire::refusal(id, wire::FORMAT_ERROR)),
+        Err(QueryError::NotHere(id)) => return Answer::Reply(wire::refusal(id, wire::NOT_IMPLEMENTED)),
     };
-    let all = names.find(&asked.name);
-    if all.is_none() && !is_ours(&asked.name) {
+    let all = names.find(&parsed.name);
+    if all.is_none() && !is_ours(&parsed.name) {
         return Answer::Elsewhere;
     }
-    let mut reply = Reply::to(&asked);
-    let fitting: Vec<&Record> = all.unwrap_or_default().iter().filter(|it| asked.wants(it)).collect();
-    // Askers take the first; each shall have its turn.
-    let first = if fitting.is_empty() { 0 } else { usize::from(asked.id) % fitting.len() };
+    let mut reply = Reply::to(&parsed);
+    let fitting: Vec<&Record> = all.unwrap_or_default().iter().filter(|it| parsed.wants(it)).collect();
+    // Round robin: clients use the first record.
+    let first = if fitting.is_empty() { 0 } else { usize::from(parsed.id) % fitting.len() };
     for record in fitting[first..].iter().chain(&fitting[..first]) {
         reply.answer(record);
     }
+    // RFC 2782: the addresses of SRV targets go to the additional section.
     for record in &fitting {
         if let Record::Service { target, .. } = record {
             let known = names.find(target).unwrap_or_default();
@@ -81,16 +77,15 @@ pub fn answer(query: &[u8], names: &Names, room: usize) -> Answer {
         }
     }
     if fitting.is_empty() {
-        reply.nothing(all.is_some() || names.has_below(&asked.name));
+        reply.nothing(all.is_some() || names.has_below(&parsed.name));
     }
-    Answer::Reply(reply.bytes(asked.room.unwrap_or(room).max(room)))
+    Answer::Reply(reply.bytes(parsed.room.unwrap_or(room).max(room)))
 }
 
-/// A reply that says that nothing could be found out.
 #[must_use]
 pub fn failure(query: &[u8]) -> Option<Vec<u8>> {
-    Query::read(query).ok().map(|asked| {
-        let mut reply = Reply::to(&asked);
+    Query::read(query).ok().map(|parsed| {
+        let mut reply = Reply::to(&parsed);
         reply.failed();
         reply.bytes(usize::MAX)
     })

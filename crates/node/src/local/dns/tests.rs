@@ -19,7 +19,7 @@ fn query(name: &str, kind: u16) -> Vec<u8> {
     bytes
 }
 
-/// The query with an extension that takes so many bytes.
+/// The query with an EDNS limit.
 fn roomy(mut query: Vec<u8>, room: u16) -> Vec<u8> {
     query[11] = 1;
     query.extend([0, 0, 41]);
@@ -28,7 +28,7 @@ fn roomy(mut query: Vec<u8>, room: u16) -> Vec<u8> {
     query
 }
 
-/// Reads a name that may refer to another place.
+/// Reads a possibly compressed name.
 fn name(bytes: &[u8], at: &mut usize) -> String {
     let mut name = String::new();
     let mut here = *at;
@@ -55,7 +55,7 @@ fn name(bytes: &[u8], at: &mut usize) -> String {
     name
 }
 
-/// A reply in words: code, flags, and the records of each section.
+/// A reply as text: code, flags and the records of each section.
 fn read(bytes: &[u8]) -> Vec<String> {
     let field = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
     let code = ["ok", "malformed", "failed", "no such name", "not here"][usize::from(bytes[3] & 15)];
@@ -242,7 +242,7 @@ fn questions_and_answers() {
 }
 
 #[test]
-fn other_names_are_for_others() {
+fn other_names_are_forwarded() {
     for asked in ["example.org", "cluster.local.example.org", "mycluster.local", "9.9.9.127.in-addr.arpa", ""]
     {
         assert_eq!(answer(&query(asked, 1), &names(), UDP), Answer::Elsewhere, "{asked}");
@@ -250,7 +250,7 @@ fn other_names_are_for_others() {
 }
 
 #[test]
-fn what_is_no_query() {
+fn invalid_queries() {
     let good = query("web.n.svc.cluster.local", 1);
     let changed = |at: usize, to: u8| {
         let mut bytes = good.clone();
@@ -279,7 +279,7 @@ fn what_is_no_query() {
 }
 
 #[test]
-fn what_does_not_fit_is_asked_again() {
+fn oversized_replies_are_truncated() {
     let pods: Vec<(Tree, Text)> = (0..60)
         .map(|index| {
             let tree = tree!({"metadata": {"namespace": "n", "name": format!("p-{index}"), "labels": {"a": "b"}},
@@ -307,7 +307,7 @@ fn what_does_not_fit_is_asked_again() {
 }
 
 #[test]
-fn askers_take_turns() {
+fn records_are_rotated() {
     let firsts: std::collections::BTreeSet<String> = (0..4)
         .map(|id| {
             let mut asked = query("train.n.svc.cluster.local", 1);
@@ -322,7 +322,7 @@ fn askers_take_turns() {
 }
 
 #[test]
-fn a_book_tells_what_is_now() {
+fn a_zone_answers_with_current_records() {
     let book = Book::new(Some("127.0.0.1".parse().unwrap()));
     let service = |name: &str| tree!({"metadata": {"name": name, "namespace": "default"}, "spec": {"clusterIP": "10.0.0.1"}});
     let first = |name: &str| match book.answer(&query(&format!("{name}.default.svc.cluster.local"), 1), UDP) {
@@ -343,16 +343,16 @@ fn a_book_tells_what_is_now() {
 }
 
 #[test]
-fn a_failure_is_a_reply_too() {
+fn a_server_failure_is_a_valid_reply() {
     let bytes = failure(&query("example.org", 1)).unwrap();
     assert_eq!((read(&bytes), &bytes[..2]), (vec!["failed".to_owned()], &[0x12, 0x34][..]));
     assert_eq!(failure(&bytes), None, "a reply gets none");
 }
 
 proptest! {
-    /// Whatever comes, a reply is short and to the point, and nothing breaks.
+    /// No input causes a panic or an oversized reply.
     #[test]
-    fn any_bytes_will_do(noise in prop::collection::vec(any::<u8>(), 0..80), at in 0_usize..60, with in any::<u8>()) {
+    fn arbitrary_bytes_are_handled(noise in prop::collection::vec(any::<u8>(), 0..80), at in 0_usize..60, with in any::<u8>()) {
         let names = names();
         let mut bent = roomy(query("_http._tcp.train.n.svc.cluster.local", 33), 1000);
         bent[at] = with;

@@ -1,14 +1,14 @@
-//! Queries and replies as they are on the wire (RFC 1035, 2308, 2782, 6891).
+//! DNS wire format (RFC 1035, 2308, 2782, 6891).
 
 use std::net::IpAddr;
 
 use super::{DOMAIN, Record};
 
-/// For how long a reply holds: names follow pods quickly.
+/// TTL of records: short, since names follow pods.
 const TTL_SECS: u32 = 5;
-/// Longest name on the wire.
+/// Maximum length of a name on the wire.
 const NAME_MAX: usize = 255;
-/// Most bytes of a reply over UDP that we send, whatever the asker says it takes: no frame is cut in pieces.
+/// Maximum UDP reply, whatever EDNS allows: avoids IP fragmentation.
 const ROOM_MAX: usize = 1232;
 /// Fewest bytes that every asker takes.
 const ROOM_MIN: usize = 512;
@@ -32,76 +32,75 @@ const RECURSION_AVAILABLE: u16 = 0x0080;
 
 /// The query cannot be read.
 pub(super) const FORMAT_ERROR: u16 = 1;
-/// Nothing could be found out.
+/// SERVFAIL: the upstream servers did not answer.
 const SERVER_FAILURE: u16 = 2;
-/// There is no such name.
+/// NXDOMAIN: there is no such name.
 const NAME_ERROR: u16 = 3;
-/// The query asks for something that we do not do.
+/// NOTIMP: the operation is not supported.
 pub(super) const NOT_IMPLEMENTED: u16 = 4;
 
-/// One question.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Query {
-    /// What tells replies apart.
     pub(super) id: u16,
     flags: u16,
-    /// The name in small letters, without a dot at its end.
+    /// Lower-case name without the trailing dot.
     pub(super) name: String,
     kind: u16,
     class: u16,
-    /// The question as it was asked: some askers look whether their letters come back.
+    /// The question as received: clients with 0x20 encoding compare its case.
     raw: Vec<u8>,
-    /// How large a reply may be, if the asker says so.
+    /// Reply limit from EDNS.
     pub(super) room: Option<usize>,
 }
 
-/// Why something is not answered.
+/// Why a message is not a valid query.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum QueryError {
     /// Too short, or a reply.
     NotAQuery,
     /// It cannot be read.
     Malformed(u16),
-    /// It asks for something else than names.
+    /// An operation other than QUERY.
     NotHere(u16),
 }
 
-fn pair(bytes: &[u8], at: usize) -> Option<u16> {
+fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
 
 impl Query {
-    /// Reads a query with one question.
-    pub(super) fn read(bytes: &[u8]) -> Result<Query, Refusal> {
-        let field = |at| pair(bytes, at).ok_or(Refusal::NotAQuery);
+    /// Parses a query with one question.
+    pub(super) fn read(bytes: &[u8]) -> Result<Query, QueryError> {
+        let field = |at| read_u16(bytes, at).ok_or(QueryError::NotAQuery);
         let (id, flags) = (field(0)?, field(2)?);
         let (questions, more) = (field(4)?, field(10)?);
         if flags & IS_REPLY != 0 {
-            return Err(Refusal::NotAQuery);
+            return Err(QueryError::NotAQuery);
         }
         if flags & OPERATION != 0 {
-            return Err(Refusal::NotHere(id));
+            return Err(QueryError::NotHere(id));
         }
-        let wrong = || Refusal::Malformed(id);
+        let wrong = || QueryError::Malformed(id);
         if questions != 1 {
             return Err(wrong());
         }
         let (name, end) = read_name(bytes, HEADER).ok_or_else(wrong)?;
-        let kind = pair(bytes, end).ok_or_else(wrong)?;
-        let class = pair(bytes, end + 2).ok_or_else(wrong)?;
+        let kind = read_u16(bytes, end).ok_or_else(wrong)?;
+        let class = read_u16(bytes, end + 2).ok_or_else(wrong)?;
         let raw = bytes[HEADER..end + 4].to_vec();
         let room = if more > 0 { extension(&bytes[end + 4..]) } else { None };
         Ok(Query { id, flags, name, kind, class, raw, room })
     }
 
-    /// Whether a record is of the kind that was asked for.
+    /// Whether a record matches the queried type and class.
     pub(super) fn wants(&self, record: &Record) -> bool {
         let class = self.class == IN || self.class == ANY;
         class && (self.kind == kind_of(record) || (self.kind == ANY && matches!(record, Record::Address(_))))
     }
 }
 
-/// A name, and where it ends. Questions do not refer to other places; labels with dots in them name nothing of ours.
+/// Reads a name; returns its end. Questions have no compression pointers, and a label with a dot matches no name of
+/// ours.
 fn read_name(bytes: &[u8], start: usize) -> Option<(String, usize)> {
     let mut name = String::new();
     let mut at = start;
@@ -123,10 +122,10 @@ fn read_name(bytes: &[u8], start: usize) -> Option<(String, usize)> {
     }
 }
 
-/// How large a reply may be, from the record that comes right after the question.
+/// The EDNS reply limit, from the OPT record after the question.
 fn extension(rest: &[u8]) -> Option<usize> {
-    let is_opt = rest.first() == Some(&0) && pair(rest, 1) == Some(OPT);
-    let room = pair(rest, 3).filter(|_| is_opt)?;
+    let is_opt = rest.first() == Some(&0) && read_u16(rest, 1) == Some(OPT);
+    let room = read_u16(rest, 3).filter(|_| is_opt)?;
     Some(usize::from(room).clamp(ROOM_MIN, ROOM_MAX))
 }
 
@@ -139,7 +138,7 @@ fn kind_of(record: &Record) -> u16 {
     }
 }
 
-/// A reply that only says what is wrong.
+/// A reply with an error code and no question.
 pub(super) fn refusal(id: u16, code: u16) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER);
     for field in [id, IS_REPLY | code, 0, 0, 0, 0] {
@@ -148,7 +147,6 @@ pub(super) fn refusal(id: u16, code: u16) -> Vec<u8> {
     bytes
 }
 
-/// A reply in the making.
 pub(super) struct Reply<'a> {
     to: &'a Query,
     code: u16,
@@ -161,7 +159,7 @@ impl<'a> Reply<'a> {
     /// An empty reply to a query.
     pub(super) fn to(to: &'a Query) -> Reply<'a> {
         let additional = match to.room {
-            // Who tells the room it has is told ours.
+            // RFC 6891: a query with OPT gets a reply with OPT.
             Some(_) => {
                 (1, [&[0][..], &OPT.to_be_bytes(), &(ROOM_MAX as u16).to_be_bytes(), &[0; 6]].concat())
             }
@@ -170,39 +168,39 @@ impl<'a> Reply<'a> {
         Reply { to, code: 0, answers: (0, Vec::new()), authority: (0, Vec::new()), additional }
     }
 
-    /// The name that was asked for stands for this.
+    /// Adds a record of the queried name.
     pub(super) fn answer(&mut self, record: &Record) {
-        // The name itself is where the question is.
+        // A compression pointer to the name in the question.
         push(&mut self.answers, &[0xc0, HEADER as u8], record);
     }
 
-    /// Another name that will be asked for next stands for this.
+    /// Adds the address of an SRV target to the additional section.
     pub(super) fn beside(&mut self, name: &str, record: &Record) {
         if matches!(record, Record::Address(_)) {
-            push(&mut self.additional, &written(name), record);
+            push(&mut self.additional, &encode_name(name), record);
         }
     }
 
-    /// There is nothing of the kind, or no such name at all.
+    /// NODATA or NXDOMAIN, with the SOA record for negative caching.
     pub(super) fn nothing(&mut self, exists: bool) {
         if !exists {
             self.code = NAME_ERROR;
         }
-        let mut data = written(&format!("ns.dns.{DOMAIN}"));
-        data.extend(written(&format!("hostmaster.{DOMAIN}")));
-        // Serial, refresh, retry, expire, and for how long it holds that there is nothing.
+        let mut data = encode_name(&format!("ns.dns.{DOMAIN}"));
+        data.extend(encode_name(&format!("hostmaster.{DOMAIN}")));
+        // Serial, refresh, retry, expire, and the TTL of negative replies.
         for number in [1, 7200, 1800, 86_400, TTL_SECS] {
             data.extend(u32::to_be_bytes(number));
         }
-        push_data(&mut self.authority, &written(DOMAIN), SOA, &data);
+        push_data(&mut self.authority, &encode_name(DOMAIN), SOA, &data);
     }
 
-    /// Nothing could be found out.
+    /// SERVFAIL: the upstream servers did not answer.
     pub(super) fn failed(&mut self) {
         self.code = SERVER_FAILURE;
     }
 
-    /// The bytes; a reply that does not fit says so, and nothing else.
+    /// Encodes the reply; one that does not fit is truncated to its header and question.
     pub(super) fn bytes(self, room: usize) -> Vec<u8> {
         let whole = HEADER
             + self.to.raw.len()
@@ -230,10 +228,10 @@ impl<'a> Reply<'a> {
 }
 
 /// A name in labels.
-fn written(name: &str) -> Vec<u8> {
+fn encode_name(name: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(name.len() + 2);
     for label in name.split('.').filter(|label| !label.is_empty()) {
-        // Names of objects are shorter than that; what is not would be unreadable.
+        // Object names are shorter; the length byte has six bits.
         let label = &label.as_bytes()[..label.len().min(63)];
         bytes.push(label.len() as u8);
         bytes.extend(label);
@@ -246,11 +244,11 @@ fn push(section: &mut (u16, Vec<u8>), name: &[u8], record: &Record) {
     let data = match record {
         Record::Address(IpAddr::V4(address)) => address.octets().to_vec(),
         Record::Address(IpAddr::V6(address)) => address.octets().to_vec(),
-        // Priority and weight are the same for all.
+        // Priority 0 and weight 100, as CoreDNS.
         Record::Service { port, target } => {
-            [&[0, 0, 0, 100][..], &port.to_be_bytes(), &written(target)].concat()
+            [&[0, 0, 0, 100][..], &port.to_be_bytes(), &encode_name(target)].concat()
         }
-        Record::Pointer(name) => written(name),
+        Record::Pointer(name) => encode_name(name),
     };
     push_data(section, name, kind_of(record), &data);
 }
