@@ -1,56 +1,55 @@
-//! Queues as they are asked about through the API server: the groups that it hands on to the operator in charge, the
-//! Service that leads there, and the right to read how an API server is known when it asks.
+//! The aggregated visibility API: APIServices, the Service that selects the leader, and RBAC to read the front-proxy CA.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Only where queues are run: these names are upstream's, too, and another may have them.
+//! - Installed only with queues: Kueue has APIServices of the same names.
 
-use muster_api::words::labels::LEADS;
+use muster_api::consts::labels::LEADS;
 use muster_tree::{Tree, tree};
 
-use crate::access::{binding, role};
+use crate::deployment::service;
 use crate::names::VISIBILITY_SERVICE;
-use crate::rights;
-use crate::workload::service;
-use crate::{Options, labelled, selector};
+use crate::rbac;
+use crate::rbac_objects::{binding, role};
+use crate::{Options, selector, with_labels};
 
-/// The groups, each in one version.
+/// The APIServices.
 pub const NAMES: [&str; 3] = [
     "v1alpha1.visibility.muster.dev",
     "v1beta1.visibility.kueue.x-k8s.io",
     "v1beta2.visibility.kueue.x-k8s.io",
 ];
-/// The ConfigMap in which an API server publishes how it is known, and its namespace.
-pub const PUBLISHED: &str = "extension-apiserver-authentication";
-/// See [`PUBLISHED`].
-pub const PUBLISHED_IN: &str = "kube-system";
+/// The ConfigMap in which kube-apiserver publishes its front-proxy CA and header names, and its namespace.
+pub const AUTHENTICATION_CONFIG_MAP: &str = "extension-apiserver-authentication";
+pub const AUTHENTICATION_NAMESPACE: &str = "kube-system";
 
-/// The role by which the operator reads that, and its binding.
+/// The Role to read that ConfigMap, and its binding.
 const READER: &str = "muster-front-proxy";
-/// Behind all groups of the server itself.
+/// `groupPriorityMinimum`: below all built-in groups.
 const GROUP_PRIORITY: i64 = 100;
 
-/// All of it, where queues are run.
+/// All objects of the visibility API; none without queues.
 pub(crate) fn objects(options: &Options) -> Vec<Tree> {
     if !options.queues {
         return Vec::new();
     }
-    let reader = role("Role", READER, rights::published_rules());
+    let reader = role("Role", READER, rbac::authentication_reader_rules());
     let bound = binding("Role", READER, &options.namespace);
-    let there = [reader, bound].into_iter().map(|it| it.with(&["metadata", "namespace"], PUBLISHED_IN));
-    let groups = (1..).zip(NAMES).map(|(priority, name)| group(options, name, priority));
-    there.chain([leader(options)]).chain(groups).collect()
+    let there =
+        [reader, bound].into_iter().map(|it| it.with(&["metadata", "namespace"], AUTHENTICATION_NAMESPACE));
+    let groups = (1..).zip(NAMES).map(|(priority, name)| api_service(options, name, priority));
+    there.chain([leader_service(options)]).chain(groups).collect()
 }
 
-/// Leads to the pod of whoever is in charge: the others have nothing to tell.
-fn leader(options: &Options) -> Tree {
+/// The Service that selects the leader's pod by its label: only the leader has the queues in memory.
+fn leader_service(options: &Options) -> Tree {
     let selector = selector().with_key(LEADS.0, Tree::from(LEADS.1));
     service(options, VISIBILITY_SERVICE, &[("webhook", options.webhook_port)])
         .with(&["spec", "selector"], selector)
 }
 
-/// A group of this name; of two versions the one with the higher priority is preferred.
-fn group(options: &Options, name: &str, priority: i64) -> Tree {
+/// The APIService of this name; of two versions of a group, discovery prefers the one with the higher priority.
+fn api_service(options: &Options, name: &str, priority: i64) -> Tree {
     let (version, group) = name.split_once('.').unwrap_or_default();
     let service = tree!({"namespace": (options.namespace.as_str()), "name": VISIBILITY_SERVICE,
         "port": i64::from(options.webhook_port)});
@@ -60,17 +59,17 @@ fn group(options: &Options, name: &str, priority: i64) -> Tree {
         "groupPriorityMinimum": GROUP_PRIORITY,
         "versionPriority": priority,
         "service": service,
-        // Whoever was here before may have said otherwise.
+        // Set explicitly, to overwrite the value of an earlier installation.
         "insecureSkipTLSVerify": false,
     });
     let object =
         tree!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": name}});
-    labelled(&object, "visibility").with(&["spec"], spec)
+    with_labels(&object, "visibility").with(&["spec"], spec)
 }
 
 #[cfg(test)]
 mod tests {
-    use muster_api::queue::words::{EXPLANATION_GROUP, EXPLANATION_VERSION, VISIBILITY_GROUP};
+    use muster_api::queue::consts::{EXPLANATION_GROUP, EXPLANATION_VERSION, VISIBILITY_GROUP};
 
     use super::*;
     use crate::manifests;

@@ -1,19 +1,21 @@
-//! The same as a Helm chart: every object as it is installed, with its choices left open.
+//! The Helm chart: the same manifests as templates.
 //!
-//! Objects are made with choices that occur nowhere else; in the text each becomes an expression of Helm. So there is
-//! one source for both, and what a chart makes of its own values is what `muster install` makes.
+//! Manifests are generated with placeholder options that occur nowhere else; each placeholder is then replaced by a
+//! Helm expression. So there is one source for both, and the chart with its default values renders what
+//! `muster install` applies.
 //!
 //! # Deliberately absent
 //!
-//! The folder `crds`: Helm never brings up to date what is in it. Definitions are templates that Helm is told to
-//! keep, or an end of the release would be the end of every JobSet. And the namespace: Helm has its own idea of it.
+//! - The directory `crds`: Helm never upgrades its content. CRDs are templates with the resource policy `keep`, since
+//!   deleting a CRD with the release would delete every JobSet.
+//! - The namespace of the release: Helm creates it.
 
-use muster_api::train::words::CLUSTER_TRAINING_RUNTIME;
-use muster_trainer::kinds::shipped::{images, split_registry};
+use muster_api::train::consts::CLUSTER_TRAINING_RUNTIME;
+use muster_trainer::kinds::bundled_runtimes::{images, split_registry};
 use muster_tree::Tree;
 
 use crate::names::CONFIG_FILE;
-use crate::{DEFAULT_CONFIG, INSTALLED_BY, Options, VERSION, manifests};
+use crate::{DEFAULT_CONFIG, MANAGED_BY_LABEL, Options, VERSION, manifests};
 
 const NAMESPACE: &str = "muster-chart-namespace";
 const IMAGE: &str = "muster-chart-image";
@@ -24,18 +26,17 @@ const STATUS_PORT: u16 = 47_002;
 const REGISTRY: &str = "muster-chart-registry";
 const RESOURCES: &str = "muster-chart-resources";
 const OPTIONAL: &str = "muster-chart-optional";
-/// What pods may get besides; nothing by default.
+/// Optional pod fields from the values; absent by default.
 const POD_VALUES: [&str; 4] = ["imagePullSecrets", "nodeSelector", "priorityClassName", "tolerations"];
 
-/// A file of the chart: its path there, and what it says.
+/// A file of the chart: path and content.
 pub type File = (String, String);
 
-/// All of them.
 #[must_use]
 pub fn files() -> Vec<File> {
     let mut all = vec![
-        ("Chart.yaml".to_owned(), about()),
-        ("values.yaml".to_owned(), values()),
+        ("Chart.yaml".to_owned(), chart_yaml()),
+        ("values.yaml".to_owned(), values_yaml()),
         ("templates/NOTES.txt".to_owned(), NOTES.to_owned()),
     ];
     let options = Options {
@@ -45,8 +46,8 @@ pub fn files() -> Vec<File> {
         webhook_port: PORT,
         queues: true,
         training: true,
-        judges_training: true,
-        reports: Some(STATUS_PORT),
+        validates_training: true,
+        status_port: Some(STATUS_PORT),
         runtimes: true,
         runtime_registry: REGISTRY.to_owned(),
         data_cache: true,
@@ -55,9 +56,9 @@ pub fn files() -> Vec<File> {
     let own =
         |it: &Tree| it.str_at(&["kind"]) == "Namespace" && it.str_at(&["metadata", "name"]) == NAMESPACE;
     let objects = manifests(&options).into_iter().filter(|it| !own(it));
-    let without = Without {
+    let without = ManifestVariants {
         queues: manifests(&Options { queues: false, ..options.clone() }),
-        reports: manifests(&Options { reports: None, ..options.clone() }),
+        reports: manifests(&Options { status_port: None, ..options.clone() }),
         cache: manifests(&Options { data_cache: false, ..options.clone() }),
         training: manifests(&Options { training: false, ..options }),
     };
@@ -65,44 +66,48 @@ pub fn files() -> Vec<File> {
     all
 }
 
-/// What there is without some parts.
-struct Without {
+/// The manifests with one feature disabled each, to find out which templates depend on it.
+struct ManifestVariants {
     queues: Vec<Tree>,
     reports: Vec<Tree>,
     cache: Vec<Tree>,
     training: Vec<Tree>,
 }
 
-/// Where the runtime with a data cache is wanted.
-const CACHED: &str = ".Values.runtimes.dataCache";
-/// Where it is heard how far training is.
-const HEARD: &str = "and .Values.trainjobs .Values.statusPort";
+/// The condition for the data cache.
+const DATA_CACHE_ENABLED: &str = ".Values.runtimes.dataCache";
+/// The condition for the progress endpoint.
+const STATUS_SERVER_ENABLED: &str = "and .Values.trainjobs .Values.statusPort";
 
-impl Without {
-    /// An object, where what it is a part of is on.
+impl ManifestVariants {
+    /// The template of an object, inside the conditions of its features.
     fn template(&self, object: &Tree) -> File {
         let (path, text) = template(object);
-        // What is there without a part, too, is there otherwise.
+        // An object that exists with and without a feature, but differs, becomes an if/else.
         let name = |it: &&Tree| ["kind", "metadata"].iter().all(|key| it.get(key) == object.get(key));
         let quiet = self.reports.iter().find(name).unwrap_or(object);
-        let text = if quiet == object { text } else { either(HEARD, &text, &template(quiet).1) };
+        let text = if quiet == object {
+            text
+        } else {
+            if_else_block(STATUS_SERVER_ENABLED, &text, &template(quiet).1)
+        };
         let text = match self.training.iter().find(name) {
             Some(plain) if plain == quiet => text,
-            Some(plain) => either(".Values.trainjobs", &text, &template(plain).1),
-            None => where_on(".Values.trainjobs", &text),
+            Some(plain) => if_else_block(".Values.trainjobs", &text, &template(plain).1),
+            None => if_block(".Values.trainjobs", &text),
         };
-        let text = if self.cache.contains(object) { text } else { where_on(CACHED, &text) };
-        (path, if self.queues.contains(object) { text } else { where_on(".Values.queues", &text) })
+        let text = if self.cache.contains(object) { text } else { if_block(DATA_CACHE_ENABLED, &text) };
+        (path, if self.queues.contains(object) { text } else { if_block(".Values.queues", &text) })
     }
 }
 
-/// Only where this is so.
-fn where_on(this: &str, text: &str) -> String {
+/// Text inside an `if`.
+fn if_block(this: &str, text: &str) -> String {
     format!("{{{{- if {this} }}}}\n{text}{{{{- end }}}}\n")
 }
 
-/// One where this is so, the other elsewhere.
-fn either(this: &str, one: &str, other: &str) -> String {
+/// Text inside an `if`/`else`.
+fn if_else_block(this: &str, one: &str, other: &str) -> String {
     format!("{{{{- if {this} }}}}\n{one}{{{{- else }}}}\n{other}{{{{- end }}}}\n")
 }
 
@@ -110,26 +115,30 @@ fn template(object: &Tree) -> File {
     let kind = object.str_at(&["kind"]);
     let path = format!("templates/{}-{}.yaml", kind.to_lowercase(), object.str_at(&["metadata", "name"]));
     let text = match kind {
-        "CustomResourceDefinition" => where_on(".Values.definitions", &open(&kept(object).to_yaml())),
-        // It may be there already, and others live there, too.
+        "CustomResourceDefinition" => {
+            if_block(".Values.definitions", &substitute(&with_keep_policy(object).to_yaml()))
+        }
+        // It is created only if absent, and kept: it may contain objects of others.
         "Namespace" => {
             let absent =
                 format!("not (lookup \"v1\" \"Namespace\" \"\" {:?})", object.str_at(&["metadata", "name"]));
-            where_on(&absent, &open(&kept(object).to_yaml()))
+            if_block(&absent, &substitute(&with_keep_policy(object).to_yaml()))
         }
-        CLUSTER_TRAINING_RUNTIME => where_on(SERVED, &open(&kept(object).to_yaml())),
-        "Deployment" => open(&deployment(object).to_yaml()),
-        _ => open(&object.to_yaml()),
+        CLUSTER_TRAINING_RUNTIME => {
+            if_block(RUNTIME_CRD_SERVED, &substitute(&with_keep_policy(object).to_yaml()))
+        }
+        "Deployment" => substitute(&deployment(object).to_yaml()),
+        _ => substitute(&object.to_yaml()),
     };
     (path, text)
 }
 
-/// Helm makes nothing whose kind is not served yet: runtimes come with the first release after that of their definition.
-const SERVED: &str =
+/// Helm rejects objects of a kind that is not served yet, so runtimes are created by the first upgrade after the CRDs.
+const RUNTIME_CRD_SERVED: &str =
     r#"and .Values.runtimes.install (.Capabilities.APIVersions.Has "trainer.kubeflow.org/v1alpha1")"#;
 
-/// What stays when the release goes.
-fn kept(object: &Tree) -> Tree {
+/// An object that Helm keeps when the release is uninstalled.
+fn with_keep_policy(object: &Tree) -> Tree {
     object.with(&["metadata", "annotations", "helm.sh/resource-policy"], "keep")
 }
 
@@ -143,11 +152,11 @@ fn deployment(object: &Tree) -> Tree {
     })
 }
 
-/// The text with its choices left open.
-fn open(text: &str) -> String {
+/// Replaces the placeholders by Helm expressions.
+fn substitute(text: &str) -> String {
     let simple = [
         (NAMESPACE, "{{ .Release.Namespace | quote }}".to_owned()),
-        (INSTALLED_BY.1, "{{ .Release.Service }}".to_owned()),
+        (MANAGED_BY_LABEL.1, "{{ .Release.Service }}".to_owned()),
         (
             IMAGE,
             "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}".to_owned(),
@@ -160,21 +169,21 @@ fn open(text: &str) -> String {
         (STATUS_PORT.to_string(), "{{ .Values.statusPort }}"),
     ];
     let text = simple.iter().fold(text.to_owned(), |text, (mark, value)| text.replace(mark, value));
-    let text = images().iter().fold(text, |text, image| mirrored(&text, image));
+    let text = images().iter().fold(text, |text, image| substitute_registry(&text, image));
     let text = numbers.iter().fold(text, |text, (mark, value)| text.replace(mark, value));
-    text.lines().map(|line| opened(line) + "\n").collect()
+    text.lines().map(|line| substitute_line(line) + "\n").collect()
 }
 
-/// The text with the registry of an image left open: where none is chosen it is the image's own.
-fn mirrored(text: &str, image: &str) -> String {
+/// Makes the registry of an image configurable; the default is the image's own.
+fn substitute_registry(text: &str, image: &str) -> String {
     let (registry, rest) = split_registry(image);
     let own = registry.map(|it| format!("{{{{ else }}}}{it}/")).unwrap_or_default();
     let open = format!("{{{{ with .Values.runtimes.registry }}}}{{{{ . }}}}/{own}{{{{ end }}}}{rest}");
     text.replace(&format!("{REGISTRY}/{rest}"), &open)
 }
 
-/// A line whose value is more than a word.
-fn opened(line: &str) -> String {
+/// Replaces a line with a multi-word value.
+fn substitute_line(line: &str) -> String {
     let indent = &line[..line.len() - line.trim_start().len()];
     if line.trim_start().starts_with("checksum/config:") {
         return format!("{indent}checksum/config: {{{{ .Values.config | sha256sum | quote }}}}");
@@ -190,14 +199,14 @@ fn opened(line: &str) -> String {
     }
 }
 
-fn about() -> String {
+fn chart_yaml() -> String {
     format!(
         "apiVersion: v2\nname: muster\ndescription: Runs and admits JobSets and TrainJobs, queues work for quota, and schedules the pods that ask for it\n\
          type: application\nversion: {VERSION}\nappVersion: \"{VERSION}\"\nkubeVersion: \">=1.29.0-0\"\n"
     )
 }
 
-fn values() -> String {
+fn values_yaml() -> String {
     let usual = Options::default();
     let repository = usual.image.split(':').next().unwrap_or_default();
     let config: String = DEFAULT_CONFIG.lines().map(|line| format!("  {line}\n")).collect();
@@ -260,7 +269,7 @@ mod tests {
         for number in [REPLICAS.to_string(), PORT.to_string(), STATUS_PORT.to_string()] {
             assert!(!all.contains(&number), "{number}");
         }
-        assert!(!all.contains(INSTALLED_BY.1));
+        assert!(!all.contains(MANAGED_BY_LABEL.1));
         for value in [
             "Release.Namespace",
             "image.repository",
@@ -282,14 +291,14 @@ mod tests {
         let mut count = 0;
         for (path, text) in definitions {
             assert!(text.contains("helm.sh/resource-policy: keep"), "{path}");
-            // Whoever converts is named by namespace and port.
-            let converted = crate::conversion::CONVERTED.iter().any(|name| path.contains(name));
-            // Those of queues and of TrainJobs come with them.
+            // The conversion webhook has two expressions: namespace and port.
+            let converted = crate::conversion::CONVERTED_CRDS.iter().any(|name| path.contains(name));
+            // CRDs of queues and TrainJobs are inside another condition.
             let part = ["kueue.x-k8s.io", "trainer.kubeflow.org"].iter().any(|it| path.contains(it));
             let want = 3 + if converted { 2 } else { 0 } + if part { 2 } else { 0 };
             assert_eq!(text.matches("{{").count(), want, "nothing else of {path} is taken for an expression");
             count += 1;
         }
-        assert_eq!(count, crate::definitions().len());
+        assert_eq!(count, crate::crds().len());
     }
 }

@@ -1,55 +1,56 @@
-//! Who turns objects of queueing into the version that somebody asks for.
+//! The conversion webhook of the queueing CRDs.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Nobody is asked about the stored version: it is served whether somebody converts or not.
-//! - Kinds that say the same in both versions need nobody.
+//! - Requests of the storage version need no conversion: they are served while the operator is down.
+//! - CRDs with the same schema in both versions have no conversion webhook.
 
-use muster_api::queue::words::GROUP;
+use muster_api::queue::consts::GROUP;
 use muster_tree::{Tree, tree};
 
-use crate::hooks::{INJECTED, Reached};
+use crate::webhooks::{CA_INJECTION_ANNOTATIONS, WebhookClientConfig};
 
-/// Where it is asked for.
+/// The path of the conversion webhook.
 pub const PATH: &str = "/convert";
 
-/// The definitions whose versions differ.
-pub const CONVERTED: [&str; 4] = [
+/// The CRDs with different schemas in their versions.
+pub const CONVERTED_CRDS: [&str; 4] = [
     "admissionchecks.kueue.x-k8s.io",
     "clusterqueues.kueue.x-k8s.io",
     "localqueues.kueue.x-k8s.io",
     "workloads.kueue.x-k8s.io",
 ];
 
-/// What a definition says of whoever converts, reached so.
+/// `spec.conversion` with this client config.
 #[must_use]
-pub fn by(client: Tree) -> Tree {
+pub fn webhook_conversion(client: Tree) -> Tree {
     tree!({"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}})
 }
 
-/// The change that has a definition name this one, and nobody else, be he reached by address or through a Service.
+/// The merge patch that makes this the only conversion webhook of a CRD: it removes a URL or Service of an earlier one,
+/// and annotations for CA injection by cert-manager, which would overwrite our CA bundle.
 #[must_use]
-pub fn instead(by: &Tree) -> Tree {
+pub fn conversion_patch(by: &Tree) -> Tree {
     let client = ["webhook", "clientConfig"];
     let named = |key: &str| by.at(&client).and_then(|it| it.get(key)).cloned().unwrap_or(Tree::Null);
     let whole = Tree::map(["url", "service", "caBundle"].map(|key| (key, named(key))));
-    let notes = Tree::map(INJECTED.map(|key| (key, Tree::Null)));
+    let notes = Tree::map(CA_INJECTION_ANNOTATIONS.map(|key| (key, Tree::Null)));
     tree!({"metadata": {"annotations": notes}, "spec": {"conversion": (by.with(&client, whole))}})
 }
 
-/// A definition that says who converts, if it needs somebody.
-pub(crate) fn converted(definition: &Tree, reached: &Reached<'_>) -> Tree {
+/// A CRD with the conversion webhook, if its versions differ.
+pub(crate) fn with_conversion(definition: &Tree, reached: &WebhookClientConfig<'_>) -> Tree {
     let name = definition.str_at(&["metadata", "name"]);
-    if CONVERTED.contains(&name) {
-        definition.with(&["spec", "conversion"], by(reached.client(PATH)))
+    if CONVERTED_CRDS.contains(&name) {
+        definition.with(&["spec", "conversion"], webhook_conversion(reached.client(PATH)))
     } else {
         definition.clone()
     }
 }
 
-/// Whether objects of this version of a group are converted here.
+/// Whether objects of this `apiVersion` are converted by our webhook.
 #[must_use]
-pub fn serves(api_version: &str) -> bool {
+pub fn is_convertible(api_version: &str) -> bool {
     api_version.split_once('/').is_some_and(|(group, _)| group == GROUP)
 }
 
@@ -59,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// The fields of a version, wherever they are.
+    /// The schema of a version.
     fn fields(definition: &Tree, version: &str) -> Tree {
         let mut versions = definition.items_at(&["spec", "versions"]).iter();
         let found = versions.find(|it| it.str_at(&["name"]) == version);
@@ -71,15 +72,19 @@ mod tests {
         for definition in muster_queue::kinds::definitions() {
             let name = definition.str_at(&["metadata", "name"]);
             let same = fields(&definition, "v1beta1") == fields(&definition, "v1beta2");
-            assert_eq!(same, !CONVERTED.contains(&name), "{name}");
-            let reached = Reached::Service { namespace: "n", name: "s", port: 443 };
-            let said = converted(&definition, &reached);
+            assert_eq!(same, !CONVERTED_CRDS.contains(&name), "{name}");
+            let reached = WebhookClientConfig::Service { namespace: "n", name: "s", port: 443 };
+            let said = with_conversion(&definition, &reached);
             let path = ["spec", "conversion", "webhook", "clientConfig", "service", "path"];
-            assert_eq!(said.str_at(&path) == PATH, CONVERTED.contains(&name), "{name}");
+            assert_eq!(said.str_at(&path) == PATH, CONVERTED_CRDS.contains(&name), "{name}");
         }
         let old =
             tree!({"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ClusterQueue", "spec": {"cohort": "c"}});
-        assert!(serves(old.str_at(&["apiVersion"])) && !serves("v1") && !serves("batch/v1"));
+        assert!(
+            is_convertible(old.str_at(&["apiVersion"]))
+                && !is_convertible("v1")
+                && !is_convertible("batch/v1")
+        );
         assert_eq!(convert(&old, "kueue.x-k8s.io/v1beta2").str_at(&["spec", "cohortName"]), "c");
     }
 }

@@ -1,66 +1,66 @@
-//! What is installed on a cluster, as data: options in, trees out.
+//! The manifests of the operator: options in, objects out.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Pure: the same options make the same trees, in the same order, and what others need comes first.
-//! - Everything can be applied on the server, and names no field that the operator itself keeps (`caBundle`).
-//! - The pods pass Pod Security "restricted".
+//! - Pure: the same options give the same objects in the same order; dependencies come first.
+//! - All objects suit server-side apply: they do not set fields that the operator itself manages (`caBundle`).
+//! - The pods comply with the Pod Security level "restricted".
 //!
 //! # Deliberately absent
 //!
-//! Who applies it: `muster install` does, or Helm, or a person with kubectl.
+//! Requests: `muster install`, Helm or kubectl apply the manifests.
 
 pub mod aggregated;
 pub mod chart;
 pub mod conversion;
 pub mod gangs;
-pub mod hooks;
 pub mod names;
-pub mod rights;
+pub mod rbac;
 pub mod training;
+pub mod webhooks;
 
-mod access;
-mod workload;
+mod deployment;
+mod rbac_objects;
 
+use muster_api::client::Kind;
 use muster_api::kinds;
-use muster_api::port::Kind;
-use muster_api::queue::words::GROUP;
+use muster_api::queue::consts::GROUP;
+use muster_api::train::consts::{CLUSTER_TRAINING_RUNTIME, GROUP as TRAINING};
 use muster_api::train::kinds::CLUSTER_TRAINING_RUNTIMES;
-use muster_api::train::words::{CLUSTER_TRAINING_RUNTIME, GROUP as TRAINING};
 use muster_tree::{Tree, tree};
 
-use crate::hooks::{CONFIGURATIONS, Reached, Step};
 use crate::names::WEBHOOK_SERVICE;
+use crate::webhooks::{AdmissionStep, CONFIGURATIONS, WebhookClientConfig};
 
-/// The version of all of this.
+/// The version of the operator and of its manifests.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What can be chosen.
+/// The options of the installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Where everything of ours lives.
+    /// The namespace of the operator.
     pub namespace: String,
     /// The image of the operator.
     pub image: String,
-    /// How many operators there are; one works, the others stand by and answer webhooks.
+    /// Replicas of the operator: one leader reconciles, all serve webhooks.
     pub replicas: u32,
-    /// The port of the Service of the webhooks.
+    /// The port of the webhook Service.
     pub webhook_port: u16,
-    /// Whether queues are run; without that nothing of them is installed, and another may have them.
+    /// Whether the queue controllers run. If not, nothing of Kueue's API is installed, so that Kueue itself can be.
     pub queues: bool,
-    /// Whether TrainJobs are run; without that nothing of them is installed, and another may have them.
+    /// Whether the TrainJob controller runs. If not, nothing of Trainer's API is installed, so that Trainer itself can be.
     pub training: bool,
-    /// Whether what is written of them is judged.
-    pub judges_training: bool,
-    /// The port at which it is heard how far training is, as the configuration says; none where it is not.
-    pub reports: Option<u16>,
-    /// Whether the runtimes that are shipped come with them.
+    /// Whether TrainJobs and runtimes are validated by webhooks.
+    pub validates_training: bool,
+    /// The port of the progress endpoint for training pods, if the configuration enables it.
+    pub status_port: Option<u16>,
+    /// Whether to install the shipped ClusterTrainingRuntimes.
     pub runtimes: bool,
-    /// The mirror that takes the place of the registries of their images; none when it is empty.
+    /// A mirror that replaces the registries of the runtime images; empty for none.
     pub runtime_registry: String,
-    /// Whether the runtime with a data cache is among them, with the account of its initializer.
+    /// Whether to install the runtime with a data cache, and the ServiceAccount of its initializer.
     pub data_cache: bool,
-    /// The configuration file: YAML documents.
+    /// The content of the configuration file: YAML documents.
     pub config: String,
 }
 
@@ -73,8 +73,8 @@ impl Default for Options {
             webhook_port: 443,
             queues: true,
             training: true,
-            judges_training: true,
-            reports: None,
+            validates_training: true,
+            status_port: None,
             runtimes: true,
             runtime_registry: String::new(),
             data_cache: false,
@@ -83,125 +83,130 @@ impl Default for Options {
     }
 }
 
-/// A configuration file that leaves everything as it is by default.
+/// A configuration file without settings.
 pub const DEFAULT_CONFIG: &str = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\n";
 
-/// The label that tells what `muster install` has put there: when another version of it is installed, what has this
-/// label and is not part of that version goes.
-pub const INSTALLED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "muster-install");
+/// The label of objects that `muster install` created. An upgrade prunes objects with this label that are not part of
+/// the new version.
+pub const MANAGED_BY_LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "muster-install");
 
-/// What happens to objects of a kind that a former version installed and this one does not.
+/// Whether obsolete objects of a kind are pruned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// They stay: with a definition goes what users made, in a namespace others may live, and whoever looks at a TrainJob
-    /// looks at its runtime.
-    Stays,
-    /// They go.
-    Goes,
+pub enum PrunePolicy {
+    /// Never deleted: deleting a CRD deletes all its objects, a namespace may contain objects of others, and TrainJobs
+    /// refer to runtimes.
+    Keep,
+    Delete,
 }
 
-/// The kinds that are installed, as manifests name them.
-pub static KINDS: [(&str, &Kind, Fate); 15] = [
-    ("Namespace", &kinds::NAMESPACES, Fate::Stays),
-    ("CustomResourceDefinition", &kinds::CRDS, Fate::Stays),
-    (CLUSTER_TRAINING_RUNTIME, &CLUSTER_TRAINING_RUNTIMES, Fate::Stays),
-    ("MutatingWebhookConfiguration", &kinds::MUTATING_WEBHOOKS, Fate::Goes),
-    ("ValidatingWebhookConfiguration", &kinds::VALIDATING_WEBHOOKS, Fate::Goes),
-    ("APIService", &kinds::API_SERVICES, Fate::Goes),
-    ("PodDisruptionBudget", &kinds::BUDGETS, Fate::Goes),
-    ("Deployment", &kinds::DEPLOYMENTS, Fate::Goes),
-    ("Service", &kinds::SERVICES, Fate::Goes),
-    ("ConfigMap", &kinds::CONFIG_MAPS, Fate::Goes),
-    ("ClusterRoleBinding", &kinds::CLUSTER_ROLE_BINDINGS, Fate::Goes),
-    ("RoleBinding", &kinds::ROLE_BINDINGS, Fate::Goes),
-    ("ClusterRole", &kinds::CLUSTER_ROLES, Fate::Goes),
-    ("Role", &kinds::ROLES, Fate::Goes),
-    ("ServiceAccount", &kinds::SERVICE_ACCOUNTS, Fate::Goes),
+/// The kinds of all manifests.
+pub static KINDS: [(&str, &Kind, PrunePolicy); 15] = [
+    ("Namespace", &kinds::NAMESPACES, PrunePolicy::Keep),
+    ("CustomResourceDefinition", &kinds::CRDS, PrunePolicy::Keep),
+    (CLUSTER_TRAINING_RUNTIME, &CLUSTER_TRAINING_RUNTIMES, PrunePolicy::Keep),
+    ("MutatingWebhookConfiguration", &kinds::MUTATING_WEBHOOKS, PrunePolicy::Delete),
+    ("ValidatingWebhookConfiguration", &kinds::VALIDATING_WEBHOOKS, PrunePolicy::Delete),
+    ("APIService", &kinds::API_SERVICES, PrunePolicy::Delete),
+    ("PodDisruptionBudget", &kinds::POD_DISRUPTION_BUDGETS, PrunePolicy::Delete),
+    ("Deployment", &kinds::DEPLOYMENTS, PrunePolicy::Delete),
+    ("Service", &kinds::SERVICES, PrunePolicy::Delete),
+    ("ConfigMap", &kinds::CONFIG_MAPS, PrunePolicy::Delete),
+    ("ClusterRoleBinding", &kinds::CLUSTER_ROLE_BINDINGS, PrunePolicy::Delete),
+    ("RoleBinding", &kinds::ROLE_BINDINGS, PrunePolicy::Delete),
+    ("ClusterRole", &kinds::CLUSTER_ROLES, PrunePolicy::Delete),
+    ("Role", &kinds::ROLES, PrunePolicy::Delete),
+    ("ServiceAccount", &kinds::SERVICE_ACCOUNTS, PrunePolicy::Delete),
 ];
 
-/// The kind of an object that is installed.
+/// The API resource of a manifest.
 ///
 /// # Panics
-/// It is none of those.
+/// The kind is not in [`KINDS`].
 #[must_use]
 pub fn kind_of(object: &Tree) -> &'static Kind {
     let word = object.str_at(&["kind"]);
     KINDS.iter().find(|it| it.0 == word).expect("every kind that is installed is in the table").1
 }
 
-/// Everything, in the order in which it is applied.
+/// All manifests, in the order of application.
 #[must_use]
 pub fn manifests(options: &Options) -> Vec<Tree> {
     let mut all = vec![namespace(options)];
     let service = service(options);
-    let definitions = definitions();
+    let definitions = crds();
     let wanted = |it: &&Tree| match it.str_at(&["spec", "group"]) {
         GROUP => options.queues,
         TRAINING => options.training,
         _ => true,
     };
     let definitions = definitions.iter().filter(wanted);
-    all.extend(definitions.map(|it| labelled(&conversion::converted(it, &service), "definition")));
-    // Whoever judges them on a cluster that was installed before is not touched yet.
+    all.extend(definitions.map(|it| with_labels(&conversion::with_conversion(it, &service), "definition")));
+    // Before the Deployment and the webhooks: in an upgrade the running operator still validates the runtimes.
     all.extend(training::runtimes(options));
-    all.extend(access::objects(options));
-    all.extend(training::cache(options));
-    all.extend(workload::objects(options));
+    all.extend(rbac_objects::objects(options));
+    all.extend(training::cache_rbac(options));
+    all.extend(deployment::objects(options));
     all.extend(aggregated::objects(options));
-    all.extend(training::told(options));
+    all.extend(training::version_objects(options));
     all.extend(webhooks(options));
     all
 }
 
-/// What a cluster must know to serve our kinds. Those of gangs lie idle where it has its own. Who converts between the
-/// versions of queueing is not said here: it depends on where it is reached.
+/// The CRDs of our kinds. Those of gangs are unused if the server has a native gang API. The conversion webhook is not
+/// part of them: its client config depends on the installation.
 #[must_use]
-pub fn definitions() -> Vec<Tree> {
-    let known = [muster_jobset::crd::definition()].into_iter().chain(gangs::definitions());
-    known.chain(muster_queue::kinds::definitions()).chain(muster_trainer::kinds::definitions()).collect()
+pub fn crds() -> Vec<Tree> {
+    let known = [muster_jobset::crd::manifest()].into_iter().chain(gangs::crds());
+    known.chain(muster_queue::kinds::definitions()).chain(muster_trainer::kinds::crds()).collect()
 }
 
-/// Where the operator's pods are held to what they need: nothing.
+/// The namespace of the operator, with the Pod Security labels for "restricted".
 fn namespace(options: &Options) -> Tree {
     let space =
         tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": (options.namespace.as_str())}});
     let levels = ["enforce", "audit", "warn"].into_iter();
-    levels.fold(labelled(&space, "namespace"), |space, level| {
+    levels.fold(with_labels(&space, "namespace"), |space, level| {
         space.with(&["metadata", "labels", &format!("pod-security.kubernetes.io/{level}")], "restricted")
     })
 }
 
-/// The configurations of webhooks, last: they refuse JobSets, queues and TrainJobs until somebody answers.
+/// The webhook configurations. They come last: with `failurePolicy: Fail`, JobSets, queues and TrainJobs are rejected
+/// from then on until the operator answers.
 fn webhooks(options: &Options) -> Vec<Tree> {
     let service = service(options);
-    let one =
-        |it: &hooks::Configuration| labelled(&it.object(it.hooks(&service, &options.namespace)), "webhook");
-    let wanted = |it: &&hooks::Configuration| match it.step {
-        Step::JobSets => true,
-        Step::Queues => options.queues,
-        Step::Training => options.training && options.judges_training,
+    let one = |it: &webhooks::WebhookConfiguration| {
+        with_labels(&it.object(it.hooks(&service, &options.namespace)), "webhook")
+    };
+    let wanted = |it: &&webhooks::WebhookConfiguration| match it.step {
+        AdmissionStep::JobSets => true,
+        AdmissionStep::Queues => options.queues,
+        AdmissionStep::Training => options.training && options.validates_training,
     };
     CONFIGURATIONS.iter().filter(wanted).map(one).collect()
 }
 
-fn service(options: &Options) -> Reached<'_> {
-    Reached::Service { namespace: &options.namespace, name: WEBHOOK_SERVICE, port: options.webhook_port }
+fn service(options: &Options) -> WebhookClientConfig<'_> {
+    WebhookClientConfig::Service {
+        namespace: &options.namespace,
+        name: WEBHOOK_SERVICE,
+        port: options.webhook_port,
+    }
 }
 
-/// What pods of ours are found by; may never change, since a Deployment keeps to its selector.
+/// The labels of the operator's pods. They must never change: the selector of a Deployment is immutable.
 fn selector() -> Tree {
     Tree::map([("app.kubernetes.io/name", "muster"), ("app.kubernetes.io/component", "operator")])
 }
 
-/// With the labels that all of ours have.
-fn labelled(object: &Tree, component: &str) -> Tree {
+/// Adds the labels that all our objects have.
+fn with_labels(object: &Tree, component: &str) -> Tree {
     let labels = [
         ("app.kubernetes.io/name", "muster"),
         ("app.kubernetes.io/instance", "muster"),
         ("app.kubernetes.io/version", VERSION),
         ("app.kubernetes.io/component", component),
         ("app.kubernetes.io/part-of", "muster"),
-        INSTALLED_BY,
+        MANAGED_BY_LABEL,
     ];
     labels
         .iter()

@@ -1,22 +1,22 @@
-//! What things of ours are called on a cluster.
+//! Names of the operator's objects on a cluster.
 
-/// The namespace of everything of ours, unless told otherwise.
+/// The default namespace of the operator.
 pub const NAMESPACE: &str = "muster-system";
 /// The Deployment, its ServiceAccount, roles, bindings, budget and Lease.
 pub const OPERATOR: &str = "muster-operator";
-/// The ClusterRole of what is done for queues, and its binding.
+/// The ClusterRole of the queue controllers, and its binding.
 pub const OPERATOR_QUEUES: &str = "muster-operator-queues";
-/// The Service through which an API server reaches the webhooks.
+/// The Service of the webhooks.
 pub const WEBHOOK_SERVICE: &str = "muster-webhook";
-/// The Service through which an API server hands on questions about queues; it leads to the operator in charge.
+/// The Service of the aggregated visibility API; it selects the leader.
 pub const VISIBILITY_SERVICE: &str = "muster-visibility";
-/// The Service through which numbers are collected.
+/// The Service of `/metrics`.
 pub const METRICS_SERVICE: &str = "muster-metrics";
-/// The Secret with the authority and the certificate of the webhooks.
+/// The Secret with the CA and the serving certificate of the webhooks.
 pub const WEBHOOK_SECRET: &str = "muster-webhook-certs";
 /// The ConfigMap with the configuration file.
 pub const CONFIG: &str = "muster-config";
-/// The key of that file.
+/// The key of the file in that ConfigMap.
 pub const CONFIG_FILE: &str = "config.yaml";
-/// The namespace in which clients of TrainJobs look for who runs them.
+/// The namespace in which Trainer's clients look up the installed version.
 pub const TRAINING_NAMESPACE: &str = "kubeflow-system";

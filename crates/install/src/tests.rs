@@ -1,4 +1,4 @@
-//! What is installed, whatever is chosen.
+//! Properties of the manifests for all options.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,8 @@ fn every_object_says_whose_it_is_and_none_is_there_twice() {
     assert_eq!(keys.len(), all().len());
     for object in all() {
         assert_eq!(
-            object.str_at(&["metadata", "labels", INSTALLED_BY.0]),
-            INSTALLED_BY.1,
+            object.str_at(&["metadata", "labels", MANAGED_BY_LABEL.0]),
+            MANAGED_BY_LABEL.1,
             "{}",
             key(&object)
         );
@@ -55,8 +55,8 @@ fn options_are_heard() {
         webhook_port: 8443,
         queues: true,
         training: true,
-        judges_training: true,
-        reports: Some(10_443),
+        validates_training: true,
+        status_port: Some(10_443),
         runtimes: true,
         runtime_registry: String::new(),
         data_cache: false,

@@ -1,69 +1,74 @@
-//! What comes with TrainJobs besides their definitions: the runtimes that are shipped, and the ConfigMap by which
-//! clients tell who runs them.
+//! Manifests of TrainJobs besides their CRDs: the shipped runtimes, and the version ConfigMap that clients read.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Runtimes for processes of one machine are left out: a cluster has images.
-//! - What is shipped passes admission as it is: a test asks.
+//! - The runtime for local processes is not installed: pods of a cluster need images.
+//! - The shipped runtimes pass our own validation; a test checks it.
 
-use muster_api::train::words::CLUSTER_TRAINING_RUNTIME;
-use muster_trainer::kinds::shipped::{CACHE_ACCOUNT, LOCAL, PUBLIC, VERSION, WITH_CACHE, public, shipped};
+use muster_api::train::consts::CLUSTER_TRAINING_RUNTIME;
+use muster_trainer::kinds::bundled_runtimes::{
+    CACHE_ACCOUNT, DATA_CACHE_RUNTIME, LOCAL_RUNTIME, VERSION, VERSION_CONFIG_MAP, bundled_runtimes,
+    version_config_map,
+};
 use muster_tree::{Tree, tree};
 
-use crate::access::{RBAC, role};
 use crate::names::TRAINING_NAMESPACE;
-use crate::{Options, labelled};
+use crate::rbac_objects::{RBAC, role};
+use crate::{Options, with_labels};
 
-/// Where TrainJobs with a data cache run unless the account is copied elsewhere, as Trainer installs it.
+/// The namespace of the data cache's ServiceAccount, as Trainer installs it; for TrainJobs in other namespaces it has to
+/// be copied.
 const CACHE_NAMESPACE: &str = "default";
-/// Everybody whom the server knows.
-const EVERYBODY: &str = "system:authenticated";
+/// The group of all authenticated users.
+const AUTHENTICATED_GROUP: &str = "system:authenticated";
 
-/// Where clients look, and what they find there.
-pub(crate) fn told(options: &Options) -> Vec<Tree> {
+/// The version ConfigMap, its namespace, and RBAC to read it.
+pub(crate) fn version_objects(options: &Options) -> Vec<Tree> {
     if !options.training {
         return Vec::new();
     }
     let space = tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TRAINING_NAMESPACE}});
-    let space = (options.namespace != TRAINING_NAMESPACE).then(|| labelled(&space, "namespace"));
-    let map = labelled(&public(TRAINING_NAMESPACE, VERSION), "training");
-    let rules = tree!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"], "resourceNames": [PUBLIC]}]);
-    let there = [role("Role", PUBLIC, rules), bound()];
+    let space = (options.namespace != TRAINING_NAMESPACE).then(|| with_labels(&space, "namespace"));
+    let map = with_labels(&version_config_map(TRAINING_NAMESPACE, VERSION), "training");
+    let rules = tree!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"], "resourceNames": [VERSION_CONFIG_MAP]}]);
+    let there = [role("Role", VERSION_CONFIG_MAP, rules), version_role_binding()];
     let there = there.map(|it| it.with(&["metadata", "namespace"], TRAINING_NAMESPACE));
     space.into_iter().chain([map]).chain(there).collect()
 }
 
-/// Lets everybody read it.
-fn bound() -> Tree {
+/// Allows all authenticated users to read it.
+fn version_role_binding() -> Tree {
     let binding = tree!({
         "apiVersion": format!("{RBAC}/v1"),
         "kind": "RoleBinding",
-        "metadata": {"name": PUBLIC},
-        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": PUBLIC},
-        "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": EVERYBODY}],
+        "metadata": {"name": VERSION_CONFIG_MAP},
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": VERSION_CONFIG_MAP},
+        "subjects": [{"apiGroup": RBAC, "kind": "Group", "name": AUTHENTICATED_GROUP}],
     });
-    labelled(&binding, "rbac")
+    with_labels(&binding, "rbac")
 }
 
-/// The runtimes that are shipped, if they are wanted.
+/// The shipped runtimes, if they are enabled.
 pub(crate) fn runtimes(options: &Options) -> Vec<Tree> {
     if !options.training || !options.runtimes {
         return Vec::new();
     }
-    let all = shipped(&options.runtime_registry).into_iter();
-    let wanted = all.filter(|it| !is_named(it, LOCAL) && (options.data_cache || !is_named(it, WITH_CACHE)));
-    wanted.map(|it| labelled(&it, "runtime")).collect()
+    let all = bundled_runtimes(&options.runtime_registry).into_iter();
+    let wanted = all.filter(|it| {
+        !is_named(it, LOCAL_RUNTIME) && (options.data_cache || !is_named(it, DATA_CACHE_RUNTIME))
+    });
+    wanted.map(|it| with_labels(&it, "runtime")).collect()
 }
 
-/// The account of the initializer of a data cache, with its rights.
-pub(crate) fn cache(options: &Options) -> Vec<Tree> {
+/// The ServiceAccount and RBAC of the data cache's initializer, if it is enabled.
+pub(crate) fn cache_rbac(options: &Options) -> Vec<Tree> {
     let wanted = options.training && options.runtimes && options.data_cache;
     let all = if wanted { cache_account() } else { Vec::new() };
-    all.iter().map(|it| labelled(it, "rbac")).collect()
+    all.iter().map(|it| with_labels(it, "rbac")).collect()
 }
 
-/// The account under which the initializer of a data cache makes the cache, and what it may do. In another namespace
-/// TrainJobs need a copy of the account and its binding.
+/// The ServiceAccount and RBAC of the initializer, which creates the data cache. TrainJobs in another namespace need a
+/// copy of the ServiceAccount and its binding.
 #[must_use]
 pub fn cache_account() -> Vec<Tree> {
     let reads = ["create", "get", "list", "watch"];
@@ -92,7 +97,7 @@ fn is_named(runtime: &Tree, name: &str) -> bool {
     runtime.str_at(&["metadata", "name"]) == name
 }
 
-/// Whether an object is a runtime of the cluster.
+/// Whether an object is a ClusterTrainingRuntime.
 #[must_use]
 pub fn is_runtime(object: &Tree) -> bool {
     object.str_at(&["kind"]) == CLUSTER_TRAINING_RUNTIME
@@ -102,16 +107,16 @@ pub fn is_runtime(object: &Tree) -> bool {
 mod tests {
     use muster_api::time::Time;
     use muster_api::train::RuntimeKind;
-    use muster_api::train::words::labels;
-    use muster_trainer::kinds::admission::{Asked, Live, validate};
+    use muster_api::train::consts::labels;
+    use muster_trainer::kinds::admission::{TrainingLister, TrainingReview, validate};
 
     use super::*;
     use crate::manifests;
 
-    /// Nothing has to be looked at for a runtime.
+    /// A lister that fails: validating a runtime needs no lookups.
     struct Dark;
 
-    impl Live for Dark {
+    impl TrainingLister for Dark {
         fn runtime(&self, _: RuntimeKind, _: &str, _: &str) -> Result<Option<Tree>, String> {
             Err("dark".to_owned())
         }
@@ -146,8 +151,13 @@ mod tests {
         assert_eq!(names.len(), want.len(), "{names:?}");
         assert!(want.iter().all(|it| names.contains(it)), "{names:?}");
         for runtime in &all {
-            let asked =
-                Asked { namespace: &"".into(), object: runtime, old: None, live: &Dark, now: Time(0) };
+            let asked = TrainingReview {
+                namespace: &"".into(),
+                object: runtime,
+                old: None,
+                live: &Dark,
+                now: Time(0),
+            };
             let answer = validate(CLUSTER_TRAINING_RUNTIME, &asked);
             assert_eq!((answer.refused, answer.warnings), (None, Vec::new()), "{runtime}");
             assert_ne!(runtime.str_at(&["metadata", "labels", labels::FRAMEWORK]), "", "clients show it");
@@ -167,8 +177,8 @@ mod tests {
     fn a_data_cache_comes_on_request_with_its_account() {
         let of_cache = |options: &Options| {
             let all = manifests(options).into_iter();
-            let named =
-                all.filter(|it| [WITH_CACHE, CACHE_ACCOUNT].contains(&it.str_at(&["metadata", "name"])));
+            let named = all
+                .filter(|it| [DATA_CACHE_RUNTIME, CACHE_ACCOUNT].contains(&it.str_at(&["metadata", "name"])));
             named.map(|it| it.str_at(&["kind"]).to_owned()).collect::<Vec<_>>()
         };
         let with = Options { data_cache: true, ..Options::default() };
@@ -182,7 +192,7 @@ mod tests {
             assert_eq!(of_cache(&none), Vec::<String>::new());
         }
         let all = runtimes(&with);
-        let runtime = all.iter().find(|it| is_named(it, WITH_CACHE)).unwrap();
+        let runtime = all.iter().find(|it| is_named(it, DATA_CACHE_RUNTIME)).unwrap();
         for job in runtime.items_at(&["spec", "template", "spec", "replicatedJobs"]) {
             let pod = job.at(&["template", "spec", "template", "spec"]).unwrap();
             let env = pod.items_at(&["containers"])[0].items_at(&["env"]);
@@ -207,11 +217,11 @@ mod tests {
 
     #[test]
     fn clients_find_out_which_version_this_is() {
-        let all = told(&Options::default());
+        let all = version_objects(&Options::default());
         let kinds: Vec<&str> = all.iter().map(|it| it.str_at(&["kind"])).collect();
         assert_eq!(kinds, ["Namespace", "ConfigMap", "Role", "RoleBinding"]);
         assert_eq!(all[1].str_at(&["data", "kubeflow_trainer_version"]), VERSION);
         let at_home = Options { namespace: TRAINING_NAMESPACE.to_owned(), ..Options::default() };
-        assert_eq!(told(&at_home).len(), 3, "the namespace is there already");
+        assert_eq!(version_objects(&at_home).len(), 3, "the namespace is there already");
     }
 }

@@ -1,15 +1,14 @@
-//! The configuration file: YAML documents, ours and those that people bring along from JobSet, Kueue and Trainer.
+//! The configuration file: our own YAML document, and those of JobSet, Kueue and Trainer beside it.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Strict: what no table names is an error, and so is a document of another kind or one that stands twice. All that
-//!   is wrong is told at once, each with its path, its line, its value and what to do.
-//! - What one of our documents says wins over the others; of those JobSet's wins over Kueue's, and that over Trainer's.
-//! - Nothing is passed over silently: keys that do nothing are told, with the reason.
-
+//! - Strict: unknown keys, documents of another kind and duplicate documents are errors. All problems are reported at once,
+//!   each with its path, line, value and a remedy.
+//! - Our own document overrides the others; JobSet's overrides Kueue's, and that Trainer's.
+//! - Nothing is ignored silently: keys without an effect are logged with the reason.
 mod jobset;
 mod kueue;
-mod ours;
+mod muster;
 mod shape;
 mod tls;
 mod trainer;
@@ -19,24 +18,21 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use muster_apiserver::http::serving::Tls;
+use muster_apiserver::http::serving_cert::TlsOptions;
 use muster_tree::Tree;
 
-pub use self::ours::{Config, Packed, Span, TrainJobs};
-use self::shape::{Fate, Field, Shape, Wrong};
+pub use self::muster::{Config, ConfigDuration, PackingMode, TrainJobConfig};
+use self::shape::{ConfigProblem, Field, KeyEffect, Shape};
 pub use self::trainer::TRAIN_JOBS_AT_ONCE;
-use self::upstream::Brought;
+use self::upstream::UpstreamAddresses;
 
 const KIND: &str = "Configuration";
-/// Where reviews are asked for behind a Service, unless told otherwise.
+/// Default port of the webhooks behind a Service.
 pub const WEBHOOK_PORT: u16 = 9443;
 
-/// Who reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// `muster up`.
     Up,
-    /// `muster operator`.
     Operator,
 }
 
@@ -49,36 +45,34 @@ impl fmt::Display for Command {
     }
 }
 
-/// What a file says.
+/// A parsed configuration file.
 #[derive(Debug, Default)]
-pub struct File {
-    /// Our own document.
-    pub ours: Config,
-    /// What others say that means the same here.
-    pub brought: Brought,
-    /// Feature gates of JobSet's document and of Trainer's.
+pub struct ConfigFile {
+    pub config: Config,
+    /// Addresses from the upstream documents.
+    pub upstream: UpstreamAddresses,
+    /// Feature gates of JobSet's and Trainer's documents.
     pub gates: Vec<(String, bool)>,
-    /// How webhooks are encrypted.
-    pub tls: Option<Tls>,
-    /// Documents of others.
-    pub kept: Kept,
-    /// What is said and does nothing, a line for each document.
-    pub notes: Vec<String>,
+    /// TLS options of the webhooks.
+    pub tls: Option<TlsOptions>,
+    pub documents: UpstreamDocuments,
+    /// Warnings about keys without an effect, one line per document.
+    pub warnings: Vec<String>,
 }
 
-/// Documents as they were brought along, found to be right.
+/// The upstream documents, validated.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Kept {
-    /// Kueue's, of either version (`apiVersion` tells which), or `queueing` of ours, which has the keys of `v1beta2`:
-    /// [`crate::queues::configured`] reads it.
+pub struct UpstreamDocuments {
+    /// The Kueue document, of either version by its `apiVersion`, or `queueing` of our own document, which has the
+    /// keys of `v1beta2`: [`crate::queues::settings`] reads it.
     pub queueing: Option<Tree>,
-    /// Trainer's: [`crate::training::configured`] reads it.
+    /// The Trainer document: [`crate::training::settings`] reads it.
     pub training: Option<Tree>,
 }
 
-impl Kept {
-    /// Says on the log what stands in the file and does nothing, and what is kept.
-    pub fn tell(&self, notes: &[String]) {
+impl UpstreamDocuments {
+    /// Logs the warnings, and the documents at debug level.
+    pub fn log(&self, notes: &[String]) {
         notes.iter().for_each(|note| tracing::warn!("configuration: {note}"));
         for (what, document) in [("queueing", &self.queueing), ("training", &self.training)] {
             if let Some(document) = document {
@@ -88,51 +82,40 @@ impl Kept {
     }
 }
 
-/// Why a file was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The operating system refused.
     #[error("reading configuration {path}: {source}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What it said.
-        source: std::io::Error,
-    },
-    /// What it holds is no configuration.
+    Io { path: PathBuf, source: std::io::Error },
+    /// The content is invalid.
     #[error("configuration {path}: {problem}")]
-    Wrong {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
+    Wrong { path: PathBuf, problem: String },
 }
 
-/// Reads a file, for this command; without one nothing is said.
+/// Reads the file for this command; without a path the configuration is empty.
 ///
 /// # Errors
-/// When it cannot be read, or says something wrong.
-pub fn read(path: Option<&Path>, command: Command) -> Result<File, ConfigError> {
-    let Some(path) = path else { return Ok(File::default()) };
+/// The file cannot be read or is invalid.
+pub fn read(path: Option<&Path>, command: Command) -> Result<ConfigFile, ConfigError> {
+    let Some(path) = path else { return Ok(ConfigFile::default()) };
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::Io { path: path.to_path_buf(), source })?;
     parse(&text, command).map_err(|problem| ConfigError::Wrong { path: path.to_path_buf(), problem })
 }
 
-/// A document of others: what it is called, its keys, and rules beyond them.
-struct Foreign {
+/// An upstream document: its short name, `apiVersion`, schema, and validation beyond the schema.
+struct UpstreamKind {
     name: &'static str,
     version: &'static str,
     fields: &'static [Field],
-    check: fn(&Tree, &mut Vec<Wrong>),
-    /// Keys that mean something to `muster up`, too.
-    everywhere: &'static [&'static str],
+    check: fn(&Tree, &mut Vec<ConfigProblem>),
+    /// Keys that `muster up` uses, too.
+    used_by_up: &'static [&'static str],
 }
 
-/// In the order in which they count.
-static FOREIGN: [Foreign; 4] = [
-    Foreign {
+/// In order of precedence.
+static UPSTREAM_KINDS: [UpstreamKind; 4] = [
+    UpstreamKind {
         name: "jobset",
         version: jobset::VERSION,
         fields: &jobset::FIELDS,
@@ -140,9 +123,9 @@ static FOREIGN: [Foreign; 4] = [
             jobset::check(document, wrong);
             tls::check(document, wrong);
         },
-        everywhere: &["featureGates"],
+        used_by_up: &["featureGates"],
     },
-    Foreign {
+    UpstreamKind {
         name: "kueue",
         version: kueue::V1,
         fields: &kueue::V1BETA1,
@@ -150,9 +133,9 @@ static FOREIGN: [Foreign; 4] = [
             kueue::check(document, wrong);
             tls::check(document, wrong);
         },
-        everywhere: &kueue::EVERYWHERE,
+        used_by_up: &kueue::USED_BY_UP,
     },
-    Foreign {
+    UpstreamKind {
         name: "kueue",
         version: kueue::V2,
         fields: &kueue::V1BETA2,
@@ -160,116 +143,120 @@ static FOREIGN: [Foreign; 4] = [
             kueue::check(document, wrong);
             tls::check(document, wrong);
         },
-        everywhere: &kueue::EVERYWHERE,
+        used_by_up: &kueue::USED_BY_UP,
     },
-    Foreign {
+    UpstreamKind {
         name: "trainer",
         version: trainer::VERSION,
         fields: &trainer::FIELDS,
         check: tls::check,
-        everywhere: &trainer::EVERYWHERE,
+        used_by_up: &trainer::USED_BY_UP,
     },
 ];
 
-/// Reads the text of a file.
+/// Parses the text of a file.
 ///
 /// # Errors
-/// All that is wrong with it, in words.
-pub fn parse(text: &str, command: Command) -> Result<File, String> {
+/// All its problems as one message.
+pub fn parse(text: &str, command: Command) -> Result<ConfigFile, String> {
     let documents = Tree::parse_yaml_lines(text).map_err(|e| e.to_string())?;
-    let mut reading = Reading { command, file: File::default(), brought: Vec::new(), seen: BTreeSet::new() };
+    let mut reading =
+        ConfigParser { command, file: ConfigFile::default(), upstream: Vec::new(), seen: BTreeSet::new() };
     let mut problems = Vec::new();
     for (document, lines) in &documents {
-        let wrong = reading.take(document).err().unwrap_or_default();
-        problems.extend(wrong.iter().map(|it| it.told(lines)));
+        let wrong = reading.parse_document(document).err().unwrap_or_default();
+        problems.extend(wrong.iter().map(|it| it.with_line(lines)));
     }
     match problems.len() {
-        0 => Ok(reading.done()),
+        0 => Ok(reading.finish()),
         1 => Err(problems.remove(0)),
         _ => Err(problems.iter().map(|problem| format!("\n  {problem}")).collect()),
     }
 }
 
-struct Reading {
+struct ConfigParser {
     command: Command,
-    file: File,
-    /// By the place in [`FOREIGN`].
-    brought: Vec<(usize, Tree)>,
+    file: ConfigFile,
+    /// By index in the table of upstream documents.
+    upstream: Vec<(usize, Tree)>,
     seen: BTreeSet<&'static str>,
 }
 
-impl Reading {
-    fn take(&mut self, document: &Tree) -> Result<(), Vec<Wrong>> {
+impl ConfigParser {
+    fn parse_document(&mut self, document: &Tree) -> Result<(), Vec<ConfigProblem>> {
         let (version, kind) = (document.str_at(&["apiVersion"]), document.str_at(&["kind"]));
-        let place = FOREIGN.iter().position(|it| it.version == version);
+        let place = UPSTREAM_KINDS.iter().position(|it| it.version == version);
         let name = match place {
-            Some(place) => FOREIGN[place].name,
-            None if version == ours::VERSION => "muster",
-            None => return Err(vec![Wrong::at("apiVersion", nobodys(version, kind))]),
+            Some(place) => UPSTREAM_KINDS[place].name,
+            None if version == muster::VERSION => "muster",
+            None => return Err(vec![ConfigProblem::at("apiVersion", unexpected_kind(version, kind))]),
         };
         if kind != KIND {
-            return Err(vec![Wrong::at("kind", nobodys(version, kind))]);
+            return Err(vec![ConfigProblem::at("kind", unexpected_kind(version, kind))]);
         }
         if !self.seen.insert(name) {
             let words = format!("this is the second document of {name} in the file: keep one");
-            return Err(vec![Wrong::at("apiVersion", words)]);
+            return Err(vec![ConfigProblem::at("apiVersion", words)]);
         }
         match place {
-            Some(place) => self.foreign(place, document),
-            None => self.ours(document),
+            Some(place) => self.parse_upstream(place, document),
+            None => self.parse_own(document),
         }
     }
 
-    fn ours(&mut self, document: &Tree) -> Result<(), Vec<Wrong>> {
-        self.file.ours = ours::read(document, self.command)?;
+    fn parse_own(&mut self, document: &Tree) -> Result<(), Vec<ConfigProblem>> {
+        self.file.config = muster::read(document, self.command)?;
         self.file.tls = tls::read(document).map_err(|wrong| vec![wrong])?;
         if let Some(queueing) = document.get("queueing") {
             if !self.seen.insert("kueue") {
-                let words = "a document of kueue in the file says the same: keep one of them";
-                return Err(vec![Wrong::at("queueing", words)]);
+                let words = "the file has a document of kueue, too: keep one of them";
+                return Err(vec![ConfigProblem::at("queueing", words)]);
             }
             let mut wrong = Vec::new();
             kueue::check(queueing, &mut wrong);
             if !wrong.is_empty() {
-                let below = |it: Wrong| Wrong::at(format!("queueing.{}", it.path), it.words);
+                let below =
+                    |it: ConfigProblem| ConfigProblem::at(format!("queueing.{}", it.path), it.message);
                 return Err(wrong.into_iter().map(below).collect());
             }
-            let told = shape::idle("queueing", &Shape::Fields(&kueue::QUEUEING), queueing);
-            let unserved = kueue::unserved(queueing).map(|it| format!("queueing: {it}"));
-            self.file.notes.extend(told.into_iter().chain(unserved));
-            self.file.kept.queueing = Some(queueing.clone());
+            let told = shape::ignored_keys("queueing", &Shape::Fields(&kueue::QUEUEING), queueing);
+            let unserved = kueue::unsupported_integrations(queueing).map(|it| format!("queueing: {it}"));
+            self.file.warnings.extend(told.into_iter().chain(unserved));
+            self.file.documents.queueing = Some(queueing.clone());
         }
         Ok(())
     }
 
-    fn foreign(&mut self, place: usize, document: &Tree) -> Result<(), Vec<Wrong>> {
-        let it = &FOREIGN[place];
+    fn parse_upstream(&mut self, place: usize, document: &Tree) -> Result<(), Vec<ConfigProblem>> {
+        let it = &UPSTREAM_KINDS[place];
         let mut wrong = Vec::new();
         shape::check(&Shape::Fields(it.fields), document, "", &mut wrong);
         (it.check)(document, &mut wrong);
         if !wrong.is_empty() {
             return Err(wrong);
         }
-        self.brought.push((place, document.clone()));
+        self.upstream.push((place, document.clone()));
         Ok(())
     }
 
-    fn done(mut self) -> File {
-        self.brought.sort_by_key(|(place, _)| *place);
-        for (place, document) in self.brought {
-            let (it, file) = (&FOREIGN[place], &mut self.file);
-            file.notes.extend(told(it, &document, self.command));
-            file.brought = std::mem::take(&mut file.brought).or(Brought::of(&document));
+    fn finish(mut self) -> ConfigFile {
+        // In order of precedence: addresses and TLS options that are set already stay.
+        self.upstream.sort_by_key(|(place, _)| *place);
+        for (place, document) in self.upstream {
+            let (it, file) = (&UPSTREAM_KINDS[place], &mut self.file);
+            file.warnings.extend(ignored_keys_warning(it, &document, self.command));
+            file.upstream = std::mem::take(&mut file.upstream).or(UpstreamAddresses::of(&document));
             file.tls = file.tls.take().or_else(|| tls::read(&document).ok().flatten());
             match it.name {
                 "jobset" => file.gates.extend(gates(&document)),
                 "kueue" => {
-                    file.notes.extend(kueue::unserved(&document).map(|it| format!("kueue: {it}")));
-                    file.kept.queueing = Some(document);
+                    file.warnings
+                        .extend(kueue::unsupported_integrations(&document).map(|it| format!("kueue: {it}")));
+                    file.documents.queueing = Some(document);
                 }
                 _ => {
                     file.gates.extend(gates(&document));
-                    file.kept.training = Some(document);
+                    file.documents.training = Some(document);
                 }
             }
         }
@@ -277,15 +264,15 @@ impl Reading {
     }
 }
 
-/// The line about what does nothing.
-fn told(it: &Foreign, document: &Tree, command: Command) -> Option<String> {
-    let idle = shape::idle(it.name, &Shape::Fields(it.fields), document);
+/// The warning about keys of a document without an effect.
+fn ignored_keys_warning(it: &UpstreamKind, document: &Tree, command: Command) -> Option<String> {
+    let idle = shape::ignored_keys(it.name, &Shape::Fields(it.fields), document);
     if command == Command::Operator {
         return idle;
     }
     let common = ["apiVersion", "kind"];
-    let is_known = |name: &&str| common.contains(name) || it.everywhere.contains(name);
-    let rest = it.fields.iter().filter(|field| field.fate == Fate::Used && !is_known(&field.name));
+    let is_known = |name: &&str| common.contains(name) || it.used_by_up.contains(name);
+    let rest = it.fields.iter().filter(|field| field.effect == KeyEffect::Used && !is_known(&field.name));
     let rest: Vec<&str> = rest.map(|field| field.name).filter(|name| document.get(name).is_some()).collect();
     if rest.is_empty() {
         return idle;
@@ -299,8 +286,9 @@ fn gates(document: &Tree) -> Vec<(String, bool)> {
     gates.filter_map(|(name, on)| Some((name.to_string(), on.as_bool()?))).collect()
 }
 
-fn nobodys(version: &str, kind: &str) -> String {
-    let known: Vec<&str> = [ours::VERSION].into_iter().chain(FOREIGN.iter().map(|it| it.version)).collect();
+fn unexpected_kind(version: &str, kind: &str) -> String {
+    let known: Vec<&str> =
+        [muster::VERSION].into_iter().chain(UPSTREAM_KINDS.iter().map(|it| it.version)).collect();
     format!("expected kind {KIND} of one of {}; found `{version} {kind}`", known.join(", "))
 }
 

@@ -1,4 +1,6 @@
-//! The flags of `muster operator`, and the values that flags and the configuration file have in common.
+//! The flags of `muster operator`, and the enumerations that flags and the configuration file share.
+//!
+//! Doc comments of flags and values are their `--help` texts.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,128 +8,120 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-/// The flags of `operator`. What is not given comes from `--config`, then from the defaults.
+/// The flags of `operator`. They override `--config`, which overrides the defaults.
 #[derive(Debug, Default, Args)]
 pub struct OperatorFlags {
-    /// The cluster to run beside [default: as kubectl would choose].
+    /// Kubeconfig of the cluster [default: as kubectl chooses it, or in-cluster].
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// A `muster.dev/v1alpha1` Configuration, with those of JobSet, Kueue and Trainer beside it; flags win over it.
+    /// Configuration file: a `muster.dev/v1alpha1` Configuration and those of JobSet, Kueue and Trainer; flags override it.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Controllers to run: comma separated, `*` for all, `-name` leaves one out.
+    /// Controllers to enable: comma-separated, `*` for all, `-name` disables one.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub controllers: Option<String>,
-    /// Admission steps to run, as webhooks: comma separated, `*` for all, `-name` leaves one out.
+    /// Admission steps to serve as webhooks: comma-separated, `*` for all, `-name` disables one.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub admission: Option<String>,
     /// Feature gates, e.g. `A=true,B=false`.
     #[arg(long, value_name = "GATES")]
     pub feature_gates: Option<String>,
-    /// The namespace of what it keeps on the cluster [default: $POD_NAMESPACE, else muster-system].
+    /// Namespace of the Lease, the certificate Secret and the webhook Service [default: $POD_NAMESPACE, else muster-system].
     #[arg(long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
-    /// The API server asks the webhooks through this Service of that namespace, which `muster install` makes [default:
-    /// at the address where they listen, which it must reach].
+    /// Service of that namespace through which the API server calls the webhooks; `muster install` creates it [default: none,
+    /// webhooks are registered by URL].
     #[arg(long, value_name = "NAME")]
     pub webhook_service: Option<String>,
-    /// Where webhooks listen; port 0 picks a free one [default: 127.0.0.1:0, behind a Service 0.0.0.0:9443].
+    /// Listen address of the webhooks; port 0 picks a free one [default: 127.0.0.1:0, behind a Service [::]:9443].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub webhook_listen: Option<SocketAddr>,
-    /// Where `/healthz`, `/readyz` and `/metrics` are served, in plain HTTP [default: nowhere].
+    /// Listen address of `/healthz`, `/readyz` and `/metrics`, plain HTTP [default: disabled].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub health_listen: Option<SocketAddr>,
-    /// Where `/metrics` is served besides, for Prometheus at another address than probes ask [default: nowhere].
+    /// Further listen address of `/metrics`, for Prometheus [default: disabled].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics_listen: Option<SocketAddr>,
-    /// Where `/debug` shows watches, queues and calls under way: an address of loopback [default: nowhere].
+    /// Listen address of `/debug`, a dump of watches, workqueues and requests in flight; loopback only [default: disabled].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub debug_listen: Option<SocketAddr>,
-    /// How long the certificates of webhooks behind a Service last; renewed at two thirds [default: 8760h].
-    #[arg(long, value_name = "TIME", value_parser = time_span, requires = "webhook_service")]
+    /// Lifetime of the serving certificates behind a Service; renewed at two thirds [default: 8760h].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "webhook_service")]
     pub certificate_lifetime: Option<Duration>,
-    /// How long the authority that certifies them lasts [default: 87600h].
-    #[arg(long, value_name = "TIME", value_parser = time_span, requires = "webhook_service")]
+    /// Lifetime of the CA that signs them [default: 87600h].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "webhook_service")]
     pub authority_lifetime: Option<Duration>,
-    /// How long API servers and replicas may take to hear of another authority [default: 10m].
-    #[arg(long, value_name = "TIME", value_parser = time_span, requires = "webhook_service")]
+    /// Propagation delay of a new CA: how long API servers and replicas may take to observe it [default: 10m].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "webhook_service")]
     pub authority_pause: Option<Duration>,
-    /// How much to log [default: warn].
+    /// Log level [default: warn].
     #[arg(long, value_enum)]
     pub log_level: Option<LogLevel>,
-    /// How log lines look [default: text].
+    /// Log format [default: text].
     #[arg(long, value_enum)]
     pub log_format: Option<LogFormat>,
 }
 
-/// Reads `90s`, `10m`, `1h30m`.
+/// Parses `90s`, `10m`, `1h30m`.
 ///
 /// # Errors
-/// For other text, and for a negative time.
-pub fn time_span(text: &str) -> Result<Duration, String> {
+/// The text is not a duration, or a negative one.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let span: jiff::SignedDuration =
-        text.parse().map_err(|_| "write for example 90s, 10m or 1h30m".to_owned())?;
-    Duration::try_from(span).map_err(|_| "a time cannot be negative".to_owned())
+        text.parse().map_err(|_| "write a duration such as 90s, 10m or 1h30m".to_owned())?;
+    Duration::try_from(span).map_err(|_| "a duration cannot be negative".to_owned())
 }
 
-/// How pods of this machine are kept apart.
+/// Isolation of pods on the local node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
-    /// Namespaces where this machine allows them, else plain processes.
+    /// Linux namespaces where the host supports them, else plain processes.
     #[default]
     Auto,
-    /// Own user, mount, process, host-name and IPC namespaces, or none at all.
+    /// User, mount, PID, UTS and IPC namespaces; fails where the host does not support them.
     Namespaces,
-    /// Plain processes; volumes are below `$MUSTER_POD_ROOT`.
+    /// Plain processes; volumes are mounted below `$MUSTER_POD_ROOT`.
     None,
 }
 
-/// Who runs containers on this machine.
+/// Container runtime of the local node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Runtime {
-    /// Processes with the programs of this machine; images are only names.
+    /// Processes that run host binaries; images are ignored.
     #[default]
     Process,
-    /// docker, with real images.
+    /// docker, with container images.
     Docker,
-    /// podman, with real images.
+    /// podman, with container images.
     Podman,
 }
 
-/// When a write counts as kept.
+/// The fsync policy of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// When the disk has it.
+    /// fsync before a write is acknowledged.
     Strict,
-    /// At once; the disk follows within 100 ms and a crash may lose that much.
+    /// Acknowledge at once, fsync within 100 ms; a crash may lose that much.
     Relaxed,
 }
 
-/// How much to log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// Only what failed.
     Error,
-    /// Also what looks wrong.
     Warn,
-    /// Also what happens.
     Info,
-    /// Also each request.
     Debug,
-    /// Everything.
     Trace,
 }
 
-/// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
     Text,
-    /// For machines: one JSON object per line.
+    /// One JSON object per line.
     Json,
 }

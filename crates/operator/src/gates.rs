@@ -1,28 +1,28 @@
-//! Feature gates: named switches with a default.
+//! Feature gates, with the defaults of Kubernetes, JobSet and Trainer.
 
 use std::collections::BTreeMap;
 
-/// Every gate and whether it is on unless told otherwise.
+/// Every gate and its default.
 const GATES: [(&str, bool); 10] = [
-    // The gang proposal's kind PodGroup, and the fields of pods that name one.
+    // The PodGroup API of the gang proposal, and the pod fields that reference one.
     (POD_GROUPS, true),
-    // The kind Workload, and the groups inside it.
+    // The Workload API, and the pod groups inside a Workload.
     (WORKLOADS, true),
-    // Members of a gang are placed together, or not at all.
+    // All-or-nothing scheduling of pod groups.
     (GANG_SCHEDULING, true),
-    // Jobs that make a Workload and a PodGroup of their own.
+    // The Job controller creates a Workload and a PodGroup for a Job.
     (WORKLOAD_WITH_JOB, false),
-    // Pods of JobSets that restart where they are.
+    // In-place restart of JobSet pods.
     (IN_PLACE_RESTART, false),
-    // Single Jobs of JobSets that are made anew.
+    // The RestartJob failure policy action: recreate one Job of a JobSet.
     (RESTART_JOB, false),
-    // JobSets whose number of pods changes.
+    // Elastic JobSets: parallelism may change.
     (ELASTIC, false),
-    // Options for TLS of the operator: there for good.
+    // TLS options of the operator; generally available.
     (TLS_OPTIONS, true),
-    // Device claims for each Job of a JobSet.
+    // ResourceClaim templates for each Job of a JobSet.
     (CLAIM_TEMPLATES, true),
-    // Training that tells how far it is.
+    // The progress endpoint of TrainJobs.
     (TRAIN_JOB_STATUS, false),
 ];
 
@@ -35,56 +35,40 @@ const RESTART_JOB: &str = "RestartJob";
 const ELASTIC: &str = "ElasticJobSet";
 const TLS_OPTIONS: &str = "TLSOptions";
 const CLAIM_TEMPLATES: &str = "JobSetResourceClaimTemplates";
-/// Training that tells how far it is.
+/// Trainer's gate for the progress endpoint.
 pub(crate) const TRAIN_JOB_STATUS: &str = "TrainJobStatus";
 
-/// Gates that stay as they are.
+/// Gates that are locked to their default.
 const LOCKED: [&str; 1] = [TLS_OPTIONS];
 
-/// Gates that mean nothing without another.
-const NEEDS: [(&str, &str); 2] = [(POD_GROUPS, WORKLOADS), (WORKLOAD_WITH_JOB, POD_GROUPS)];
+/// Gates that require another one.
+const DEPENDENCIES: [(&str, &str); 2] = [(POD_GROUPS, WORKLOADS), (WORKLOAD_WITH_JOB, POD_GROUPS)];
 
-/// All gates by name.
-pub type Chosen = BTreeMap<&'static str, bool>;
+/// The state of every gate.
+pub type FeatureGates = BTreeMap<&'static str, bool>;
 
-/// What is wrong with a list of gates.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
-    /// A name that nobody knows.
+    /// The gate does not exist.
     #[error("unknown feature gate `{name}`\n\nhint: known are {known}")]
-    Unknown {
-        /// The name.
-        name: String,
-        /// The known ones.
-        known: String,
-    },
-    /// One that cannot be changed any more.
+    Unknown { name: String, known: String },
+    /// The gate is locked to its default.
     #[error("feature gate `{name}` is always {on}\n\nhint: leave it out")]
-    Locked {
-        /// The name.
-        name: &'static str,
-        /// Its value.
-        on: bool,
-    },
-    /// One that is on while another, which it needs, is off.
+    Locked { name: &'static str, on: bool },
+    /// The gate is enabled and one that it requires is not.
     #[error("feature gate `{name}` needs `{needs}`\n\nhint: turn `{needs}` on, or `{name}` off as well")]
-    Needs {
-        /// The name.
-        name: &'static str,
-        /// What it needs.
-        needs: &'static str,
-    },
-    /// A value that is neither.
+    Needs { name: &'static str, needs: &'static str },
+    /// The value is neither `true` nor `false`.
     #[error("feature gate `{0}` is neither `true` nor `false`\n\nhint: write `Name=true` or `Name=false`")]
-    NoBool(String),
+    NotBoolean(String),
 }
 
-/// All gates, with those set that `chosen` names.
+/// The defaults, overridden by `chosen`.
 ///
 /// # Errors
-/// For a name nobody knows, for a change of one that cannot be changed, and for one without that which it needs.
-pub fn with<'a>(chosen: impl IntoIterator<Item = (&'a str, bool)>) -> Result<Chosen, GateError> {
-    let mut all: Chosen = GATES.into_iter().collect();
+/// An unknown gate, a change of a locked gate, or a gate without the one that it requires.
+pub fn resolve<'a>(chosen: impl IntoIterator<Item = (&'a str, bool)>) -> Result<FeatureGates, GateError> {
+    let mut all: FeatureGates = GATES.into_iter().collect();
     for (name, on) in chosen {
         match all.get_mut(name) {
             Some(is)
@@ -100,50 +84,46 @@ pub fn with<'a>(chosen: impl IntoIterator<Item = (&'a str, bool)>) -> Result<Cho
             }
         }
     }
-    let unmet = NEEDS.into_iter().find(|(name, needs)| all[name] && !all[needs]);
+    let unmet = DEPENDENCIES.into_iter().find(|(name, needs)| all[name] && !all[needs]);
     unmet.map_or(Ok(all), |(name, needs)| Err(GateError::Needs { name, needs }))
 }
 
-/// Those of gangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that are turned one by one")]
-pub struct Gangs {
-    /// Workloads are served, and the groups inside them count.
+pub struct GangGates {
+    /// The Workload API is served, and groups inside Workloads are scheduled as gangs.
     pub workloads: bool,
-    /// PodGroups are served and count.
+    /// The PodGroup API is served and read.
     pub groups: bool,
-    /// Members are placed together.
+    /// Gangs are bound all-or-nothing.
     pub scheduling: bool,
-    /// Jobs make groups.
     pub jobs: bool,
 }
 
-impl Gangs {
-    /// What the server serves of them.
+impl GangGates {
+    /// The APIs that the embedded API server serves.
     #[must_use]
-    pub fn served(&self) -> muster_apiserver::kinds::Gangs {
-        muster_apiserver::kinds::Gangs { workloads: self.workloads, groups: self.groups }
+    pub fn api_features(&self) -> muster_apiserver::kinds::GangFeatures {
+        muster_apiserver::kinds::GangFeatures { workloads: self.workloads, groups: self.groups }
     }
 }
 
-/// Those of gangs.
 #[must_use]
-pub fn gangs(gates: &Chosen) -> Gangs {
+pub fn gang_gates(gates: &FeatureGates) -> GangGates {
     let on = |name: &str| gates.get(name).copied().unwrap_or(false);
-    Gangs {
+    GangGates {
         workloads: on(WORKLOADS),
         groups: on(POD_GROUPS),
-        // There is nothing to place together without Workloads.
+        // Gang scheduling needs the Workload API.
         scheduling: on(GANG_SCHEDULING) && on(WORKLOADS),
         jobs: on(WORKLOAD_WITH_JOB),
     }
 }
 
-/// Those of JobSets.
 #[must_use]
-pub fn jobset(gates: &Chosen) -> muster_jobset::Gates {
+pub fn jobset_gates(gates: &FeatureGates) -> muster_jobset::FeatureGates {
     let on = |name: &str| gates.get(name).copied().unwrap_or(false);
-    muster_jobset::Gates {
+    muster_jobset::FeatureGates {
         in_place_restart: on(IN_PLACE_RESTART),
         restart_job: on(RESTART_JOB),
         elastic: on(ELASTIC),
@@ -151,22 +131,22 @@ pub fn jobset(gates: &Chosen) -> muster_jobset::Gates {
     }
 }
 
-/// Whether training tells how far it is.
+/// Whether training pods report progress.
 #[must_use]
-pub fn reports(gates: &Chosen) -> bool {
+pub fn train_job_status(gates: &FeatureGates) -> bool {
     gates.get(TRAIN_JOB_STATUS).copied().unwrap_or(false)
 }
 
 /// Reads `A=true,B=false`.
 ///
 /// # Errors
-/// For a value that is neither.
+/// A value is neither `true` nor `false`.
 pub fn parse(list: &str) -> Result<Vec<(&str, bool)>, GateError> {
     let pairs = list.split(',').map(str::trim).filter(|pair| !pair.is_empty());
     pairs
         .map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let on = value.trim().parse().map_err(|_| GateError::NoBool(pair.to_owned()))?;
+            let on = value.trim().parse().map_err(|_| GateError::NotBoolean(pair.to_owned()))?;
             Ok((name.trim(), on))
         })
         .collect()
@@ -178,32 +158,32 @@ mod tests {
 
     #[test]
     fn gates_are_known_and_boolean() {
-        let gates = with(parse("GangScheduling=false").unwrap()).unwrap();
+        let gates = resolve(parse("GangScheduling=false").unwrap()).unwrap();
         assert_eq!((gates["GangScheduling"], gates["GenericWorkloadPodGroup"]), (false, true));
         assert!(
-            with([("Nope", true)]).unwrap_err().to_string().contains("known are GenericWorkloadPodGroup")
+            resolve([("Nope", true)]).unwrap_err().to_string().contains("known are GenericWorkloadPodGroup")
         );
         assert_eq!(
             parse("GenericWorkload=maybe"),
-            Err(GateError::NoBool("GenericWorkload=maybe".to_owned()))
+            Err(GateError::NotBoolean("GenericWorkload=maybe".to_owned()))
         );
     }
 
     /// Shows: 5832-56, 5832-57.
     #[test]
     fn gates_of_gangs() {
-        let all = Gangs { workloads: true, groups: true, scheduling: true, jobs: false };
+        let all = GangGates { workloads: true, groups: true, scheduling: true, jobs: false };
         for (list, want) in [
             ("", all),
-            ("GenericWorkloadPodGroup=false", Gangs { groups: false, ..all }),
-            ("GangScheduling=false", Gangs { scheduling: false, ..all }),
-            ("WorkloadWithJob=true", Gangs { jobs: true, ..all }),
+            ("GenericWorkloadPodGroup=false", GangGates { groups: false, ..all }),
+            ("GangScheduling=false", GangGates { scheduling: false, ..all }),
+            ("WorkloadWithJob=true", GangGates { jobs: true, ..all }),
             (
                 "GenericWorkload=false,GenericWorkloadPodGroup=false",
-                Gangs { workloads: false, groups: false, scheduling: false, jobs: false },
+                GangGates { workloads: false, groups: false, scheduling: false, jobs: false },
             ),
         ] {
-            assert_eq!(gangs(&with(parse(list).unwrap()).unwrap()), want, "{list}");
+            assert_eq!(gang_gates(&resolve(parse(list).unwrap()).unwrap()), want, "{list}");
         }
         for (list, words) in [
             (
@@ -217,25 +197,25 @@ mod tests {
                  `GenericWorkloadPodGroup` on, or `WorkloadWithJob` off as well",
             ),
         ] {
-            assert_eq!(with(parse(list).unwrap()).unwrap_err().to_string(), words, "{list}");
+            assert_eq!(resolve(parse(list).unwrap()).unwrap_err().to_string(), words, "{list}");
         }
     }
 
     #[test]
-    fn one_is_there_for_good() {
-        assert!(with([("TLSOptions", true)]).unwrap()["TLSOptions"]);
-        let refused = with([("TLSOptions", false)]).unwrap_err().to_string();
+    fn a_generally_available_gate_is_locked() {
+        assert!(resolve([("TLSOptions", true)]).unwrap()["TLSOptions"]);
+        let refused = resolve([("TLSOptions", false)]).unwrap_err().to_string();
         assert!(refused.starts_with("feature gate `TLSOptions` is always true"), "{refused}");
     }
 
     /// Shows: 762-38.
     #[test]
     fn gates_of_jobsets() {
-        let of = |list: &'static str| jobset(&with(parse(list).unwrap()).unwrap());
-        let default = muster_jobset::Gates::default();
+        let of = |list: &'static str| jobset_gates(&resolve(parse(list).unwrap()).unwrap());
+        let default = muster_jobset::FeatureGates::default();
         assert_eq!(of(""), default);
         let all = "InPlaceRestart=true,RestartJob=true,ElasticJobSet=true,JobSetResourceClaimTemplates=false";
-        let flipped = muster_jobset::Gates {
+        let flipped = muster_jobset::FeatureGates {
             in_place_restart: true,
             restart_job: true,
             elastic: true,

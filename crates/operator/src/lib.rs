@@ -1,33 +1,33 @@
-//! `muster operator`: what a cluster lacks, run beside what it has.
+//! `muster operator`: the controllers and admission webhooks that a cluster lacks, run as a controller manager.
 //!
-//! Of several, one is in charge and the others stand by, as does whoever was overtaken: a process ends when it is told
-//! to, or cannot work at all.
+//! Leader election lets one replica run the controllers. Standby replicas, and a leader that lost its Lease, keep serving
+//! webhooks and wait for the next election; the process exits only on a signal or when it cannot start.
 //!
 //! Modules that `muster up` and `muster run` share with the operator are public: the configuration file, feature gates, the
-//! connection to an API server, metrics, training reports and pending Workloads.
+//! connection to an API server, metrics, the training progress endpoint and the visibility API.
 
+mod admin_server;
 mod aggregated;
-pub mod away;
-mod badge;
 mod certificates;
-mod charge;
+pub mod cluster_runtime;
 pub mod config;
+mod discovery;
 pub mod flags;
-pub mod gangs;
 pub mod gates;
+mod leader;
+mod leader_label;
 pub mod log;
+pub mod metrics;
 pub mod names;
-pub mod numbers;
+mod options;
+pub mod podgroup_detect;
 pub mod ports;
+pub mod progress_api;
 pub mod queues;
-pub mod reports;
-mod rim;
 mod sockets;
-mod state;
-mod surroundings;
+mod status;
 pub mod training;
 pub mod visibility;
-mod wanted;
 mod webhooks;
 
 use std::io;
@@ -35,109 +35,94 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use muster_api::client::{ApiRequest, Preconditions, RequestTarget, RequestVerb, Subresource};
+use muster_api::environment::Entropy;
 use muster_api::kinds;
-use muster_api::port::{Act, Call, Guard, Part, Target};
-use muster_api::ports::Entropy;
-use muster_cluster::{KubeApi, Lead, LeadError};
+use muster_cluster::{KubeApi, LeaderElectionError, LeaderElector};
 use muster_tree::{Text, Tree, literal, tree};
 
-use self::away::{Away, AwayError, End};
-use self::charge::Charge;
+use self::admin_server::{AdminServer, AdminServerError, AdminSources, LeaseFuture};
+use self::cluster_runtime::{ClusterRuntime, ClusterRuntimeError, RunOutcome};
 use self::config::{Command, ConfigError};
 use self::flags::OperatorFlags;
 use self::gates::GateError;
+use self::leader::Leader;
 use self::names::UnknownName;
+use self::options::OperatorOptions;
+pub use self::options::OptionalComponents;
 use self::ports::SystemEntropy;
-use self::queues::WrongQueues;
-use self::reports::Reports;
-use self::reports::heard::Heard;
-use self::rim::{Asking, Rim, RimError, Shown};
-use self::state::State;
-pub use self::wanted::Parts;
-use self::wanted::Wanted;
-use self::webhooks::{Behind, WebhookError};
+use self::progress_api::ProgressApi;
+use self::progress_api::server::ProgressServer;
+use self::queues::QueueConfigError;
+use self::status::OperatorStatus;
+use self::webhooks::{ServiceWebhookServer, WebhookError};
 
-/// How long after an election that ended by itself the next one begins.
-const STAND_AGAIN: Duration = Duration::from_secs(5);
+/// Pause between an election that failed with a transient error and the next candidacy.
+const ELECTION_RETRY: Duration = Duration::from_secs(5);
 
-/// How long the server may take to show the Lease to somebody who looks.
+/// Deadline for reading the Lease on behalf of a debug request.
 const LEASE_READ_MAX: Duration = Duration::from_secs(3);
 
-/// Why `operator` ended.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
-    /// Flags.
     #[error(transparent)]
     Name(#[from] UnknownName),
-    /// The file.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Gates.
     #[error(transparent)]
     Gate(#[from] GateError),
-    /// Queues.
     #[error(transparent)]
-    Queues(#[from] WrongQueues),
-    /// Admission.
+    Queues(#[from] QueueConfigError),
     #[error(transparent)]
     Webhook(#[from] WebhookError),
-    /// No connection.
     #[error(transparent)]
-    Away(#[from] AwayError),
-    /// No election.
+    Runtime(#[from] ClusterRuntimeError),
     #[error(transparent)]
-    Lead(#[from] LeadError),
-    /// What it shows of itself.
+    LeaderElection(#[from] LeaderElectionError),
     #[error(transparent)]
-    Rim(#[from] RimError),
-    /// What training tells of itself.
+    AdminServer(#[from] AdminServerError),
     #[error(
-        "listening on {address} for what training tells of itself: {source}\n\nhint: choose another port with `statusServer.port` of Trainer's document in the configuration"
+        "listening on {address} for training progress: {source}\n\nhint: choose another port with `statusServer.port` of Trainer's document in the configuration"
     )]
-    Reports {
-        /// The address.
+    StatusServer {
         address: SocketAddr,
         /// What the system said.
         source: io::Error,
     },
-    /// Certificates.
     #[error(
         "{0}\n\nhint: see `--certificate-lifetime`, `--authority-lifetime` and `--authority-pause`, and `webhook.certificates` of the configuration"
     )]
     Lifetimes(String),
-    /// Which kinds there are.
-    #[error("the server does not tell which kinds it has: {0}\n\nhint: is it still starting? start again")]
-    Kinds(String),
-    /// The controllers.
-    #[error(
-        "the controllers ended by an error of their own, told above\n\nhint: start again, and report the error"
-    )]
+    #[error("API discovery failed: {0}\n\nhint: check that the API server is healthy, then start again")]
+    Discovery(String),
+    #[error("the controllers crashed; the error is logged above\n\nhint: start again, and report the error")]
     Crashed,
-    /// The system.
     #[error("starting: {0}")]
     System(#[from] io::Error),
 }
 
-/// Stands by until it leads, then works; stands by again when another leads, until a signal comes.
+/// Waits for leadership, runs the controllers while it leads, and waits again after the Lease was lost, until a signal
+/// comes.
 ///
 /// # Errors
-/// When it could not start.
+/// The configuration is invalid, or an address, the API server or a permission is missing at the start.
 pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
     let file = config::read(flags.config.as_deref(), Command::Operator)?;
-    let wanted = Wanted::of(flags, file, |name| std::env::var(name).ok())?;
+    let wanted = OperatorOptions::resolve(flags, file, |name| std::env::var(name).ok())?;
     log::start(wanted.log_level, wanted.log_format);
-    wanted.kept.tell(&wanted.notes);
-    wanted.unserved().iter().for_each(|words| tracing::warn!("{words}"));
-    let mut away = Away::connect(wanted.kubeconfig.as_deref())?.taking(Wanted::shares());
-    let state = Arc::new(State::default());
+    wanted.documents.log(&wanted.warnings);
+    wanted.missing_dependencies().iter().for_each(|words| tracing::warn!("{words}"));
+    let mut away = ClusterRuntime::connect(wanted.kubeconfig.as_deref())?
+        .with_projections(OperatorOptions::projections());
+    let state = Arc::new(OperatorStatus::default());
     let name = identity();
-    let _rim = show(&wanted, &state, &away, &name)?;
-    let behind = serve(&wanted, &state, &away)?;
-    let heard = behind.as_ref().map_or(Ok(None), |behind| hear(&wanted, &away, behind))?;
-    let ended = work(&wanted, &state, &mut away, &name, behind.as_ref());
+    let _rim = start_admin_server(&wanted, &state, &away, &name)?;
+    let behind = start_webhook_server(&wanted, &state, &away)?;
+    let heard = behind.as_ref().map_or(Ok(None), |behind| start_progress_server(&wanted, &away, behind))?;
+    let ended = run_election_loop(&wanted, &state, &mut away, &name, behind.as_ref());
     if let Some(behind) = behind {
-        state.hooks_answer(false);
-        away.wait(async {
+        state.set_webhooks_ready(false);
+        away.until_signal(async {
             behind.stop().await;
             if let Some(heard) = heard {
                 heard.stop().await;
@@ -147,51 +132,59 @@ pub fn run(flags: &OperatorFlags) -> Result<(), OperatorError> {
     ended
 }
 
-/// Hears what training tells of itself, where that is asked for, whoever leads.
-fn hear(wanted: &Wanted, away: &Away, behind: &Behind) -> Result<Option<Heard>, OperatorError> {
-    let Some(hears) = wanted.hears() else { return Ok(None) };
+/// Starts the progress endpoint where it is enabled. Every replica serves it, leader or not: pods reach any of them
+/// through the Service.
+fn start_progress_server(
+    wanted: &OperatorOptions,
+    away: &ClusterRuntime,
+    behind: &ServiceWebhookServer,
+) -> Result<Option<ProgressServer>, OperatorError> {
+    let Some(hears) = wanted.status_server() else { return Ok(None) };
     let (_inside, address) = (away.enter(), hears.address);
-    let wrong = |source| OperatorError::Reports { address, source };
-    let tls = behind.tls().map_err(WebhookError::from)?;
+    let wrong = |source| OperatorError::StatusServer { address, source };
+    let tls = behind.tls_config().map_err(WebhookError::from)?;
     let listener = sockets::bind(address).map_err(wrong)?;
-    // Slots of its own: pods that tell much hold up nobody else.
-    let reports = Reports::new(Arc::new(away.api().beside())).paced(hears.pace);
-    let heard = Heard::start(listener, tls, &reports).map_err(wrong)?;
-    tracing::info!(%address, server = hears.server, "training is heard");
+    // Separate request slots: a burst of progress reports must not delay webhooks and controllers.
+    let reports =
+        ProgressApi::new(Arc::new(away.api().with_separate_slots())).with_rate_limit(hears.rate_limit);
+    let heard = ProgressServer::start(listener, tls, &reports).map_err(wrong)?;
+    tracing::info!(%address, server = hears.server, "status server listening");
     Ok(Some(heard))
 }
 
-/// Serves the webhooks behind a Service, whoever leads.
-fn serve(wanted: &Wanted, state: &Arc<State>, away: &Away) -> Result<Option<Behind>, WebhookError> {
-    let Some(manner) = wanted.behind() else { return Ok(None) };
+/// Starts the webhook server behind a Service. Every replica serves it, leader or not.
+fn start_webhook_server(
+    wanted: &OperatorOptions,
+    state: &Arc<OperatorStatus>,
+    away: &ClusterRuntime,
+) -> Result<Option<ServiceWebhookServer>, WebhookError> {
+    let Some(manner) = wanted.webhook_server() else { return Ok(None) };
     let (_inside, state) = (away.enter(), state.clone());
-    state.hooks_answer(false);
-    let (tally, desk) = (state.tally.clone(), state.desk.clone());
-    let told = move |can| state.hooks_answer(can);
-    Behind::start(away.api(), manner, wanted.deciders(), tally, &desk, told).map(Some)
+    state.set_webhooks_ready(false);
+    let (tally, desk) = (state.webhook_metrics.clone(), state.desk.clone());
+    let told = move |can| state.set_webhooks_ready(can);
+    ServiceWebhookServer::start(away.api(), manner, wanted.admission_handlers(), tally, &desk, told).map(Some)
 }
 
-fn work(
-    wanted: &Wanted,
-    state: &Arc<State>,
-    away: &mut Away,
+fn run_election_loop(
+    wanted: &OperatorOptions,
+    state: &Arc<OperatorStatus>,
+    away: &mut ClusterRuntime,
     name: &str,
-    behind: Option<&Behind>,
+    behind: Option<&ServiceWebhookServer>,
 ) -> Result<(), OperatorError> {
     let mut led = false;
     loop {
-        match stand(wanted, state, away, name, behind) {
-            Ok(End::Stopped) => return Ok(()),
-            Ok(End::Crashed) => return Err(OperatorError::Crashed),
-            Ok(End::Beside) => {
-                tracing::warn!(
-                    "the lead is lost: another has it, or the server was away too long; standing by"
-                );
+        match run_as_candidate(wanted, state, away, name, behind) {
+            Ok(RunOutcome::Stopped) => return Ok(()),
+            Ok(RunOutcome::Crashed) => return Err(OperatorError::Crashed),
+            Ok(RunOutcome::Cancelled) => {
+                tracing::warn!("lost leader lease; standing by");
                 led = true;
             }
-            Err(error) if is_passing(&error, led) => {
-                tracing::warn!(%error, "standing by");
-                if away.wait(async { tokio::time::sleep(STAND_AGAIN).await }).is_none() {
+            Err(error) if is_transient(&error, led) => {
+                tracing::warn!(%error, "could not lead; standing by");
+                if away.until_signal(async { tokio::time::sleep(ELECTION_RETRY).await }).is_none() {
                     return Ok(());
                 }
             }
@@ -200,61 +193,83 @@ fn work(
     }
 }
 
-/// Whoever has led before may do all that is needed, and everybody may ask which kinds there are: the server is just away.
-fn is_passing(error: &OperatorError, led: bool) -> bool {
+/// Whether an error is worth another candidacy.
+///
+/// Discovery needs no permission of its own, so its failure means that the API server is unavailable. A replica that has
+/// led before has proved its RBAC permissions; before that, the same error is more likely a permission that is missing,
+/// and the process exits with it.
+fn is_transient(error: &OperatorError, led: bool) -> bool {
     match error {
-        OperatorError::Kinds(_) => true,
-        OperatorError::Lead(_) | OperatorError::Webhook(WebhookError::Register(_)) => led,
+        OperatorError::Discovery(_) => true,
+        OperatorError::LeaderElection(_) | OperatorError::Webhook(WebhookError::Register(_)) => led,
         _ => false,
     }
 }
 
-/// Stands for election once; how it ended.
-fn stand(
-    wanted: &Wanted,
-    state: &Arc<State>,
-    away: &mut Away,
+/// One candidacy: acquires the Lease, runs as the leader, releases the Lease.
+fn run_as_candidate(
+    wanted: &OperatorOptions,
+    state: &Arc<OperatorStatus>,
+    away: &mut ClusterRuntime,
     name: &str,
-    behind: Option<&Behind>,
-) -> Result<End, OperatorError> {
+    behind: Option<&ServiceWebhookServer>,
+) -> Result<RunOutcome, OperatorError> {
     let api = away.api().clone();
-    let seek = async { Lead::seek(&api, &wanted.namespace, name).await };
-    let Some(lead) = away.wait(seek) else { return Ok(End::Stopped) };
+    let seek = async { LeaderElector::start(&api, &wanted.namespace, name).await };
+    let Some(lead) = away.until_signal(seek) else { return Ok(RunOutcome::Stopped) };
     let mut lead = lead?;
-    let ended = match away.wait(lead.won()) {
-        None => Ok(End::Stopped),
+    let ended = match away.until_signal(lead.acquired()) {
+        None => Ok(RunOutcome::Stopped),
         Some(Err(error)) => return Err(error.into()),
-        Some(Ok(())) => Charge { wanted, state, away, lead: &mut lead, name, behind }.run(),
+        Some(Ok(())) => Leader {
+            options: wanted,
+            state,
+            runtime: away,
+            elector: &mut lead,
+            identity: name,
+            webhook_server: behind,
+        }
+        .run(),
     };
-    away.wait(lead.step_back());
+    away.until_signal(lead.release());
     ended
 }
 
-/// Shows the operator where that was asked for, from now on until what is returned is dropped.
-fn show(wanted: &Wanted, state: &Arc<State>, away: &Away, name: &str) -> Result<Rim, RimError> {
+/// Starts the admin server (probes, metrics, debug) on the configured addresses; it serves until the result is dropped.
+fn start_admin_server(
+    wanted: &OperatorOptions,
+    state: &Arc<OperatorStatus>,
+    away: &ClusterRuntime,
+    name: &str,
+) -> Result<AdminServer, AdminServerError> {
     let _inside = away.enter();
-    let api = away.api().beside();
+    let api = away.api().with_separate_slots();
     let namespace = Text::from(wanted.namespace.as_str());
-    let lease = move || -> Asking {
+    let lease = move || -> LeaseFuture {
         let (api, namespace) = (api.clone(), namespace.clone());
-        Box::pin(async move { lease(&api, namespace).await })
+        Box::pin(async move { read_lease(&api, namespace).await })
     };
-    Rim::start(
-        wanted.shows,
-        Shown { state: state.clone(), identity: name.to_owned(), lease: Box::new(lease) },
+    AdminServer::start(
+        wanted.admin,
+        AdminSources { state: state.clone(), identity: name.to_owned(), lease: Box::new(lease) },
     )
 }
 
-/// The Lease as the server has it.
-async fn lease(api: &KubeApi, namespace: Text) -> Tree {
+/// The Lease as the API server returns it, or the reason why it could not be read.
+async fn read_lease(api: &KubeApi, namespace: Text) -> Tree {
     let name = literal!("muster-operator");
-    let on = Target {
+    let on = RequestTarget {
         kind: kinds::LEASES.clone(),
         namespace: namespace.clone(),
         name: name.clone(),
-        part: Part::Main,
+        subresource: Subresource::Main,
     };
-    let call = Call { by: literal!("muster"), on, guard: Guard::default(), act: Act::Get };
+    let call = ApiRequest {
+        field_manager: literal!("muster"),
+        target: on,
+        preconditions: Preconditions::default(),
+        verb: RequestVerb::Get,
+    };
     let known = tree!({"namespace": namespace, "name": name});
     match tokio::time::timeout(LEASE_READ_MAX, api.perform(&call)).await {
         Ok(Ok(lease)) => {
@@ -267,15 +282,15 @@ async fn lease(api: &KubeApi, namespace: Text) -> Tree {
     }
 }
 
-/// Tells this process from any other.
+/// A holder identity that is unique to this process.
 fn identity() -> String {
     let mut bytes = [0; 8];
     SystemEntropy.fill(&mut bytes);
     format!("muster-{:016x}", u64::from_le_bytes(bytes))
 }
 
-/// The line that scripts wait for.
-#[expect(clippy::print_stdout, reason = "that it is in charge is the data of this command")]
+/// The line on stdout that scripts wait for.
+#[expect(clippy::print_stdout, reason = "the readiness line is the data of this command")]
 fn announce(server: &str) {
     println!("muster is in charge at {server}");
 }

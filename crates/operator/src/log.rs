@@ -1,10 +1,10 @@
-//! The log: to stderr, for people or for machines.
+//! Log setup: `tracing` to stderr, as text or JSON.
 
 use std::io::{self, IsTerminal};
 
 use crate::flags::{LogFormat, LogLevel};
 
-/// Starts it, once per process.
+/// Installs the global subscriber; to be called once per process. `NO_COLOR` is honoured.
 pub fn start(level: LogLevel, format: LogFormat) {
     let level = match level {
         LogLevel::Error => tracing::Level::ERROR,

@@ -1,8 +1,8 @@
-//! Lists of names as flags take them: `a,b`, `*`, `*,-c`.
+//! Controller and admission step names, and lists of them as flags take them: `a,b`, `*`, `*,-c`.
 
 use std::collections::BTreeSet;
 
-/// All controllers, in the order they are documented.
+/// All controllers, in the order of the reference.
 pub const CONTROLLERS: [&str; 16] = [
     "job",
     "gc",
@@ -22,20 +22,19 @@ pub const CONTROLLERS: [&str; 16] = [
     "unsupported",
 ];
 
-/// Controllers whose objects are made into objects of another controller: which, of which other, and what becomes of what.
-const RELIES_ON: [(&str, &str, &str); 2] =
+/// Controllers that create objects of another controller: dependent, dependency, and what becomes of what.
+const DEPENDS_ON: [(&str, &str, &str); 2] =
     [("trainer", "jobset", "TrainJobs become JobSets"), ("jobset", "job", "JobSets become Jobs")];
 
-/// Admission steps of the product, beside those built into the API server.
+/// Our admission steps, beside the built-in admission plugins of the API server.
 const PRODUCT_ADMISSION: [&str; 4] = ["jobset", "queue", "trainer", "podgroup"];
 
-/// All admission steps.
 #[must_use]
-pub fn admission_steps() -> Vec<&'static str> {
+pub fn admission_step_names() -> Vec<&'static str> {
     muster_apiserver::admission::BUILTIN.into_iter().chain(PRODUCT_ADMISSION).collect()
 }
 
-/// A name that nobody knows.
+/// A name in a list does not exist.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} `{name}`\n\nhint: known are {known}, and `*` for all")]
 pub struct UnknownName {
@@ -44,11 +43,11 @@ pub struct UnknownName {
     known: String,
 }
 
-/// The names that a list chooses. A list that only leaves out begins with all.
+/// Resolves a list. A list of exclusions alone starts from all names.
 ///
 /// # Errors
-/// Names the first unknown one and lists the known ones.
-pub fn choose(what: &'static str, list: &str, known: &[&str]) -> Result<BTreeSet<String>, UnknownName> {
+/// The first unknown name, with the known ones.
+pub fn select(what: &'static str, list: &str, known: &[&str]) -> Result<BTreeSet<String>, UnknownName> {
     let words: Vec<&str> = list.split(',').map(str::trim).filter(|w| !w.is_empty()).collect();
     let all = || known.iter().map(ToString::to_string).collect::<BTreeSet<String>>();
     let only_minus = !words.is_empty() && words.iter().all(|w| w.starts_with('-'));
@@ -68,20 +67,20 @@ pub fn choose(what: &'static str, list: &str, known: &[&str]) -> Result<BTreeSet
     Ok(chosen)
 }
 
-/// What is warned of at the start: chosen controllers without the one that runs what they make. One that is not among `known`
-/// is the cluster's own.
+/// Warnings about enabled controllers whose dependency is disabled. A dependency that is not in `known` is provided by the
+/// cluster.
 #[must_use]
-pub fn unserved(chosen: &BTreeSet<String>, known: &[&str]) -> Vec<String> {
+pub fn missing_dependencies(chosen: &BTreeSet<String>, known: &[&str]) -> Vec<String> {
     let lacks = |(one, other, _): &&(&str, &str, &str)| {
         chosen.contains(*one) && known.contains(other) && !chosen.contains(*other)
     };
     let words = |(one, other, becomes): &(&str, &str, &str)| {
         format!(
-            "the controller `{one}` runs without `{other}`: {becomes}, and none of them starts or ends unless another \
-             controller runs them; add `{other}` to `controllers`, or start one"
+            "the controller `{one}` runs without `{other}`: {becomes}, which are never reconciled unless another \
+             controller does; add `{other}` to `controllers`, or start one"
         )
     };
-    RELIES_ON.iter().filter(lacks).map(words).collect()
+    DEPENDS_ON.iter().filter(lacks).map(words).collect()
 }
 
 #[cfg(test)]
@@ -89,9 +88,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn controllers_without_the_one_they_rely_on_are_warned_of() {
+    fn controllers_without_their_dependency_are_warned_about() {
         let told = |list: &str, known: &[&str]| {
-            let all = unserved(&choose("controller", list, known).unwrap(), known);
+            let all = missing_dependencies(&select("controller", list, known).unwrap(), known);
             all.iter().map(|it| it.split(": ").next().unwrap().to_owned()).collect::<Vec<_>>()
         };
         let lacks = |one: &str, other: &str| format!("the controller `{one}` runs without `{other}`");
@@ -110,10 +109,10 @@ mod tests {
         for (list, want) in
             [("*", "abc"), ("a,c", "ac"), ("*,-b", "ac"), ("-b", "ac"), (" a , b ", "ab"), ("", "")]
         {
-            let chosen = choose("letter", list, &known).unwrap();
+            let chosen = select("letter", list, &known).unwrap();
             assert_eq!(chosen.into_iter().collect::<String>(), want, "{list:?}");
         }
-        let error = choose("letter", "a,-x", &known).unwrap_err().to_string();
+        let error = select("letter", "a,-x", &known).unwrap_err().to_string();
         assert_eq!(error, "unknown letter `x`\n\nhint: known are a, b, c, and `*` for all");
     }
 }

@@ -1,9 +1,8 @@
-//! Time and chance of the machine, behind the ports that the rest of the program knows.
+//! The system clock and entropy, behind the environment traits that the simulator replaces.
 
-use muster_api::ports::{Clock, Entropy};
+use muster_api::environment::{Clock, Entropy};
 use muster_api::time::Time;
 
-/// The machine's clock.
 pub struct SystemClock;
 
 impl Clock for SystemClock {
@@ -14,7 +13,6 @@ impl Clock for SystemClock {
     }
 }
 
-/// The machine's chance.
 pub struct SystemEntropy;
 
 impl Entropy for SystemEntropy {

@@ -1,58 +1,58 @@
-//! What is configured of queues, as their parts want to hear it.
+//! Maps Kueue's configuration to the settings of the queue controller, the engine and admission.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_api::ports::Clock;
+use muster_api::environment::Clock;
 use muster_api::quantity;
 use muster_control::queueing;
-use muster_control::queueing::desk::Desk;
-use muster_hooks::QueueSettings;
-use muster_queue::engine::spec::{RequeueFrom, Settings as EngineSettings, ShareRule};
-use muster_queue::jobs::ancestors::{External, Managed};
-use muster_queue::jobs::plan::Settings as JobSettings;
-use muster_queue::jobs::requests::{Accounting, Strategy, Transformation};
-use muster_queue::kinds::config::{Settings, ShareStrategy, WaitForPodsReady};
-use muster_queue::life::settings::{ReadyRules, Settings as LifeSettings};
+use muster_control::queueing::visibility_query::VisibilityHandle;
+use muster_hooks::QueueWebhookConfig;
+use muster_queue::engine::spec::{EngineSettings, FairSharingStrategy, RequeuingTimestamp};
+use muster_queue::jobs::owner_chain::{ExternalFramework, ManagedKinds};
+use muster_queue::jobs::reconciler::JobReconcilerSettings as JobSettings;
+use muster_queue::jobs::requests::{ResourceAccounting, ResourceTransformation, TransformationStrategy};
+use muster_queue::kinds::config::{PreemptionStrategyConfig, QueueConfig, WaitForPodsReady};
 use muster_queue::pods;
+use muster_queue::reconcilers::settings::{PodsReadyPolicy, ReconcilerSettings as LifeSettings};
 use muster_tree::Tree;
 
-use crate::config::Kept;
+use crate::config::UpstreamDocuments;
 
-/// What is wrong with what is configured of queues.
+/// Kueue's configuration is invalid; one message per problem.
 #[derive(Debug, PartialEq, Eq)]
-pub struct WrongQueues(Vec<String>);
+pub struct QueueConfigError(Vec<String>);
 
-impl std::error::Error for WrongQueues {}
+impl std::error::Error for QueueConfigError {}
 
-impl fmt::Display for WrongQueues {
+impl fmt::Display for QueueConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "configuration: {}", self.0.join("\n  "))
     }
 }
 
-/// What is configured of queues: by a document of Kueue's or by `queueing` of ours, the rest by default. `own` is the
-/// namespace in which we run.
+/// The queue settings: from a Kueue document or `queueing` of our own, defaults for the rest. `own` is the operator's
+/// namespace, which may never be managed.
 ///
 /// # Errors
-/// All that is wrong.
-pub fn configured(kept: &Kept, own: &str) -> Result<Settings, WrongQueues> {
+/// Every problem of the document.
+pub fn settings(kept: &UpstreamDocuments, own: &str) -> Result<QueueConfig, QueueConfigError> {
     let document = kept.queueing.as_ref();
     let below = document.filter(|it| it.get("apiVersion").is_none()).map_or("", |_| "queueing.");
-    Settings::of(document, own).map_err(|all| {
-        WrongQueues(all.into_iter().map(|it| format!("{below}{}: {}", it.path, it.words)).collect())
+    QueueConfig::of(document, own).map_err(|all| {
+        QueueConfigError(all.into_iter().map(|it| format!("{below}{}: {}", it.path, it.words)).collect())
     })
 }
 
-/// What new jobs and pods are held against.
+/// The admission settings for jobs and pods.
 #[must_use]
-pub fn admission(of: &Settings) -> QueueSettings {
+pub fn admission(of: &QueueConfig) -> QueueWebhookConfig {
     let namespaces = [Some(of.namespaces.clone()), of.pods.namespaces.clone()];
-    QueueSettings {
+    QueueWebhookConfig {
         managed: managed(of),
         namespaces: of.namespaces.clone(),
-        pods: pods::admit::Settings {
+        pods: pods::mutate::PodWebhookSettings {
             namespaces: namespaces.into_iter().flatten().collect(),
             pods: of.pods.pods.clone(),
             without_queue: of.without_queue_name,
@@ -60,21 +60,28 @@ pub fn admission(of: &Settings) -> QueueSettings {
     }
 }
 
-/// What the controller goes by, what it measures time with, and where it is asked.
+/// The settings of the queue controller, with its clock and the receiver of visibility queries.
 #[must_use]
-pub fn control(of: &Settings, clock: &Arc<dyn Clock>, desk: Desk) -> queueing::Settings {
-    queueing::Settings {
+pub fn controller_settings(
+    of: &QueueConfig,
+    clock: &Arc<dyn Clock>,
+    desk: VisibilityHandle,
+) -> queueing::QueueControllerConfig {
+    queueing::QueueControllerConfig {
         engine: EngineSettings {
-            fair_sharing: of.fair_sharing.as_ref().map(|all| all.iter().copied().map(share_rule).collect()),
-            block_admission: of.wait.is_some_and(|it| it.blocks),
-            requeue_from: match of.wait {
-                Some(wait) if !wait.requeuing.by_eviction => RequeueFrom::Creation,
-                _ => RequeueFrom::Eviction,
+            fair_sharing_strategies: of
+                .fair_sharing
+                .as_ref()
+                .map(|all| all.iter().copied().map(fair_sharing_strategy).collect()),
+            block_admission: of.wait_for_pods_ready.is_some_and(|it| it.blocks),
+            requeuing_timestamp: match of.wait_for_pods_ready {
+                Some(wait) if !wait.requeuing.by_eviction => RequeuingTimestamp::Creation,
+                _ => RequeuingTimestamp::Eviction,
             },
             ..EngineSettings::default()
         },
         life: LifeSettings {
-            ready: of.wait.map(ready_rules),
+            pods_ready: of.wait_for_pods_ready.map(pods_ready_policy),
             delete_finished_after: of.retention.after_finished,
             delete_deactivated_after: of.retention.after_deactivated,
             ..LifeSettings::default()
@@ -82,41 +89,44 @@ pub fn control(of: &Settings, clock: &Arc<dyn Clock>, desk: Desk) -> queueing::S
         jobs: JobSettings {
             label_keys: of.label_keys.clone(),
             without_queue: of.without_queue_name,
-            tells_pods_ready: of.wait.is_some(),
+            reports_pods_ready: of.wait_for_pods_ready.is_some(),
             ..JobSettings::default()
         },
-        pods: pods::plan::Settings {
+        pods: pods::reconciler::PodReconcilerSettings {
             label_keys: of.label_keys.clone(),
-            tells_ready: of.wait.is_some(),
-            ..pods::plan::Settings::default()
+            reports_pods_ready: of.wait_for_pods_ready.is_some(),
+            ..pods::reconciler::PodReconcilerSettings::default()
         },
         managed: managed(of),
-        accounting: accounting(of),
+        accounting: resource_accounting(of),
         namespaces: of.namespaces.clone(),
-        stopwatch: queueing::Stopwatch(Some(clock.clone())),
-        desk,
+        cycle_timer: queueing::CycleTimer(Some(clock.clone())),
+        visibility: desk,
     }
 }
 
-fn managed(of: &Settings) -> Managed {
-    let external = of.external.iter().map(|it| External { kind: it.kind.clone(), group: it.group.clone() });
-    Managed {
+fn managed(of: &QueueConfig) -> ManagedKinds {
+    let external =
+        of.external.iter().map(|it| ExternalFramework { kind: it.kind.clone(), group: it.group.clone() });
+    ManagedKinds {
         enabled: of.frameworks.iter().cloned().collect(),
         external: external.collect(),
         without_queue: of.without_queue_name,
     }
 }
 
-fn share_rule(strategy: ShareStrategy) -> ShareRule {
+fn fair_sharing_strategy(strategy: PreemptionStrategyConfig) -> FairSharingStrategy {
     match strategy {
-        ShareStrategy::LessThanOrEqualToFinalShare => ShareRule::LessThanOrEqualToFinalShare,
-        ShareStrategy::LessThanInitialShare => ShareRule::LessThanInitialShare,
+        PreemptionStrategyConfig::LessThanOrEqualToFinalShare => {
+            FairSharingStrategy::LessThanOrEqualToFinalShare
+        }
+        PreemptionStrategyConfig::LessThanInitialShare => FairSharingStrategy::LessThanInitialShare,
     }
 }
 
-fn ready_rules(wait: WaitForPodsReady) -> ReadyRules {
+fn pods_ready_policy(wait: WaitForPodsReady) -> PodsReadyPolicy {
     let secs = |secs: u32| Duration::from_secs(u64::from(secs));
-    ReadyRules {
+    PodsReadyPolicy {
         timeout: wait.timeout,
         recovery_timeout: wait.recovery,
         block_admission: wait.blocks,
@@ -126,15 +136,15 @@ fn ready_rules(wait: WaitForPodsReady) -> ReadyRules {
     }
 }
 
-fn accounting(of: &Settings) -> Accounting {
+fn resource_accounting(of: &QueueConfig) -> ResourceAccounting {
     let thousandths = |amount: &Tree| quantity::nano(&quantity::text(amount)).unwrap_or(0) / 1_000_000;
-    let one = |it: &muster_queue::kinds::config::Transformation| Transformation {
+    let one = |it: &muster_queue::kinds::config::TransformationConfig| ResourceTransformation {
         input: it.input.clone(),
-        strategy: if it.retains { Strategy::Retain } else { Strategy::Replace },
+        strategy: if it.retains { TransformationStrategy::Retain } else { TransformationStrategy::Replace },
         multiply_by: it.multiply_by.clone(),
         outputs: it.outputs.iter().map(|(name, amount)| (name.clone(), thousandths(amount))).collect(),
     };
-    Accounting {
+    ResourceAccounting {
         exclude_prefixes: of.resources.excluded_prefixes.clone(),
         transformations: of.resources.transformations.iter().map(one).collect(),
     }

@@ -1,12 +1,12 @@
-//! Sockets that others reach.
+//! Listening sockets that accept IPv4 and IPv6.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
-/// Listens there. All addresses of both families, `[::]`, are those of IPv4 alone on a machine without IPv6.
+/// Binds a listening socket. `[::]` falls back to `0.0.0.0` on a host without IPv6.
 ///
 /// # Errors
-/// The address cannot be used.
+/// The address cannot be bound.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).or_else(|error| match address.ip() {
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {

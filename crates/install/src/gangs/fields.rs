@@ -1,23 +1,24 @@
-//! Every field of a Workload and of a PodGroup.
+//! The schemas of Workload and PodGroup.
 //!
-//! A policy is spelled `policy` by some and `schedulingPolicy` by others, a template is named by a reference or by a plain
-//! word: each spelling is kept as it was written, and two that differ are refused.
+//! Versions of the proposal differ: a policy is `policy` or `schedulingPolicy`, and a template is named by a reference or
+//! by a string. Both fields are accepted and stored as written; if both are set and differ, validation fails.
 
-use muster_api::definition::{
-    Part, atoms, condition, int32, keyed, label, label_key, object, subdomain, text, word,
+use muster_api::crd_schema::{
+    FieldSchema, atomic_list, condition, enumeration, int32, label, label_key, map_list, object, string,
+    subdomain,
 };
 
-/// Templates of a Workload.
+/// The upper bound of templates in a Workload.
 const TEMPLATES_MAX: i64 = 8;
-/// Claims to devices that all pods of a group share.
+/// The upper bound of ResourceClaims that the pods of a group share.
 const CLAIMS_MAX: i64 = 4;
-/// Labels that say what belongs together.
+/// The upper bound of topology constraints.
 const TOPOLOGIES_MAX: i64 = 1;
-/// Above are priorities of the system alone.
+/// The highest priority of users; higher ones are reserved for system PriorityClasses.
 const PRIORITY_MAX: i64 = 1_000_000_000;
-/// Names of kinds, of versions, UIDs.
+/// The longest kind, version or UID.
 const WORD_MAX: i64 = 253;
-/// What may be a part of a path.
+/// A valid path segment.
 const SEGMENT: &str = "^[^/%]+$";
 
 const IMMUTABLE: &str = "field is immutable";
@@ -29,11 +30,11 @@ const SAME_CONTROLLER: &str = "!has(oldSelf.controllerRef) || \
 const SAME_NAMES: &str =
     "self.size() == oldSelf.size() && self.all(item, oldSelf.exists(old, old.name == item.name))";
 const SOME_POLICY: &str = "has(self.policy) || has(self.schedulingPolicy)";
-/// Part by part: to a server two objects are of two types, however alike.
+/// Compared field by field: to CEL, two object schemas are two types even if they are equal.
 const ONE_SPELLING: &str = "!has(self.policy) || !has(self.schedulingPolicy) || \
      (has(self.policy.gang) == has(self.schedulingPolicy.gang) && (!has(self.policy.gang) || \
      self.policy.gang.minCount == self.schedulingPolicy.gang.minCount))";
-/// Whichever way it is spelled now and was before.
+/// The policy variant must not change, in whichever field it is and was.
 const SAME_VARIANT: &str = "(has(self.policy) ? has(self.policy.gang) : has(self.schedulingPolicy.gang)) == \
      (has(oldSelf.policy) ? has(oldSelf.policy.gang) : has(oldSelf.schedulingPolicy.gang))";
 const OWN_POLICY_VARIANT: &str = "has(self.schedulingPolicy) == has(oldSelf.schedulingPolicy) && \
@@ -55,13 +56,12 @@ const OF_OUR_GROUP: &str = "!has(self.apiVersion) || self.apiVersion == '' || \
 const ONE_CLAIM: &str = "has(self.resourceClaimName) != has(self.resourceClaimTemplateName)";
 const NO_DOTS: &str = "self != '.' && self != '..'";
 
-/// A Workload.
-pub(super) fn workload() -> Part {
+pub(super) fn workload() -> FieldSchema {
     let templates = |words: &str| {
-        keyed("name", template())
+        map_list("name", template())
             .min_items(1)
             .max_items(TEMPLATES_MAX)
-            .about(words)
+            .description(words)
             .rule(SAME_NAMES, "items cannot be added or removed: field is immutable")
     };
     let spec = object([
@@ -69,44 +69,47 @@ pub(super) fn workload() -> Part {
         ("podGroupTemplates", templates("Templates of the PodGroups. None can be added or removed later.")),
         ("podGroups", templates("The older name of podGroupTemplates; exactly one of both is set.")),
     ])
-    .about("The groups of pods that the workload is made of.")
+    .description("The groups of pods that the workload is made of.")
     .rule(ONE_LIST, "exactly one of podGroupTemplates and podGroups must be set")
     .rule(SAME_LIST, IMMUTABLE)
     .rule(SAME_CONTROLLER, "controllerRef: field is immutable");
     bare()
-        .and("spec!", spec)
-        .about("A Workload describes the gangs of one job: how many pods of each start together.")
+        .with_field("spec!", spec)
+        .description("A Workload describes the gangs of one job: how many pods of each start together.")
 }
 
-/// An object without a spec.
-fn bare() -> Part {
+/// The type metadata of an object.
+fn bare() -> FieldSchema {
     object([
-        ("apiVersion", text().about("The group and version of this object.")),
-        ("kind", text().about("The kind of this object.")),
+        ("apiVersion", string().description("The group and version of this object.")),
+        ("kind", string().description("The kind of this object.")),
         ("metadata", object([])),
     ])
 }
 
-/// Who the pods come from; nothing is decided by it.
-fn controller() -> Part {
-    let group = text().length(0, WORD_MAX).pattern(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$");
+/// The owner of the pods; informational.
+fn controller() -> FieldSchema {
+    let group = string().length(0, WORD_MAX).pattern(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$");
     object([
-        ("apiGroup", group.about("The API group of the object; empty for the core group.")),
-        ("kind!", segment().about("The kind of the object.")),
-        ("name!", segment().about("The name of the object.")),
+        ("apiGroup", group.description("The API group of the object; empty for the core group.")),
+        ("kind!", segment().description("The kind of the object.")),
+        ("name!", segment().description("The name of the object.")),
     ])
-    .about("The object that the pods belong to, as a Job; information only. It cannot change once set.")
+    .description("The object that the pods belong to, as a Job; information only. It cannot change once set.")
 }
 
-fn segment() -> Part {
-    text().length(1, WORD_MAX).pattern(SEGMENT).rule(NO_DOTS, "may not be '.' or '..'")
+fn segment() -> FieldSchema {
+    string().length(1, WORD_MAX).pattern(SEGMENT).rule(NO_DOTS, "may not be '.' or '..'")
 }
 
-fn template() -> Part {
+fn template() -> FieldSchema {
     object([
-        ("name!", label().about("The name by which PodGroups refer to the template.")),
+        ("name!", label().description("The name by which PodGroups refer to the template.")),
         ("policy", policy()),
-        ("schedulingPolicy", policy().about("Another name of policy. Where both are set, they must agree.")),
+        (
+            "schedulingPolicy",
+            policy().description("Another name of policy. Where both are set, they must agree."),
+        ),
         ("priorityClassName", priority_class()),
         ("priority", priority()),
         ("preemptionPolicy", preemption()),
@@ -119,23 +122,23 @@ fn template() -> Part {
     .rule(SAME_VARIANT, "policy: field is immutable")
 }
 
-/// A PodGroup.
-pub(super) fn pod_group() -> Part {
+pub(super) fn pod_group() -> FieldSchema {
     let spec = object([
         ("workloadRef", workload_ref()),
         (
             "podGroupTemplateRef",
-            object([("name!", label().about("The name of the template."))])
-                .about("The template of the Workload that the group is made of; immutable."),
+            object([("name!", label().description("The name of the template."))])
+                .description("The template of the Workload that the group is made of; immutable."),
         ),
         (
             "podGroupTemplateName",
-            label()
-                .about("Another spelling of podGroupTemplateRef.name. Where both are set, they must agree."),
+            label().description(
+                "Another spelling of podGroupTemplateRef.name. Where both are set, they must agree.",
+            ),
         ),
         (
             "schedulingPolicy",
-            policy().about("The policy of the group itself; required where there is no workloadRef."),
+            policy().description("The policy of the group itself; required where there is no workloadRef."),
         ),
         ("priorityClassName", priority_class()),
         ("priority", priority()),
@@ -150,97 +153,104 @@ pub(super) fn pod_group() -> Part {
     .rule(SAME_WORKLOAD, "workloadRef: field is immutable")
     .rule(SAME_TEMPLATE, "podGroupTemplateRef: field is immutable")
     .rule(OWN_POLICY_VARIANT, "schedulingPolicy: field is immutable")
-    .about("How the pods of the group are scheduled.");
+    .description("How the pods of the group are scheduled.");
     bare()
-        .and("spec!", spec)
-        .and("status", status().about("How far the group is; written by the scheduler."))
-        .about("A PodGroup is a set of pods that are scheduled together. Pods name it by the annotation scheduling.muster.dev/pod-group.")
+        .with_field("spec!", spec)
+        .with_field("status", status().description("How far the group is; written by the scheduler."))
+        .description("A PodGroup is a set of pods that are scheduled together. Pods name it by the annotation scheduling.muster.dev/pod-group.")
 }
 
-fn status() -> Part {
+fn status() -> FieldSchema {
     let claim = object([
-        ("name!", label().about("The entry of spec.resourceClaims.")),
-        ("resourceClaimName", subdomain().about("The ResourceClaim that was created from its template.")),
+        ("name!", label().description("The entry of spec.resourceClaims.")),
+        (
+            "resourceClaimName",
+            subdomain().description("The ResourceClaim that was created from its template."),
+        ),
     ]);
     object([
-        ("scheduledPods", int32().min(0).about("Pods of the group that have a node.")),
+        ("scheduledPods", int32().min(0).description("Pods of the group that have a node.")),
         (
             "conditions",
-            keyed("type", condition()).about(
+            map_list("type", condition()).description(
                 "PodGroupScheduled: whether the group has been placed, and if not, why. DisruptionTarget: the group is \
                  preempted.",
             ),
         ),
         (
             "resourceClaimStatuses",
-            keyed("name", claim).max_items(CLAIMS_MAX).about("The ResourceClaims of the group."),
+            map_list("name", claim).max_items(CLAIMS_MAX).description("The ResourceClaims of the group."),
         ),
     ])
 }
 
-/// As any reference to an object is; most of it may be left out.
-fn workload_ref() -> Part {
-    let word = || text().length(0, WORD_MAX);
+/// The fields of an ObjectReference; most are optional.
+fn workload_ref() -> FieldSchema {
+    let word = || string().length(0, WORD_MAX);
     object([
-        ("name!", subdomain().about("The name of the Workload.")),
-        ("namespace", word().about("The namespace of the PodGroup itself, or empty.")),
-        ("kind", word().about("Workload, or empty.")),
-        ("apiVersion", word().about("A version of scheduling.muster.dev, or empty.")),
-        ("uid", word().about("The UID of the Workload; information only.")),
-        ("resourceVersion", word().about("The resource version of the Workload; information only.")),
-        ("fieldPath", word().about("A field of the Workload; information only.")),
+        ("name!", subdomain().description("The name of the Workload.")),
+        ("namespace", word().description("The namespace of the PodGroup itself, or empty.")),
+        ("kind", word().description("Workload, or empty.")),
+        ("apiVersion", word().description("A version of scheduling.muster.dev, or empty.")),
+        ("uid", word().description("The UID of the Workload; information only.")),
+        ("resourceVersion", word().description("The resource version of the Workload; information only.")),
+        ("fieldPath", word().description("A field of the Workload; information only.")),
     ])
-    .about("The Workload whose template the group is made of; immutable.")
+    .description("The Workload whose template the group is made of; immutable.")
     .rule(OF_A_WORKLOAD, "kind must be Workload")
     .rule(OF_OUR_GROUP, "apiVersion must be of scheduling.muster.dev")
 }
 
-fn policy() -> Part {
-    let least = int32().min(1).about("The fewest pods that start together.");
-    let gang =
-        object([("minCount!", least)]).about("All or nothing: pods wait until minCount of them fit at once.");
-    object([("basic", object([]).about("Each pod is scheduled on its own.")), ("gang", gang)])
-        .about("How the pods are scheduled: exactly one of basic and gang.")
+fn policy() -> FieldSchema {
+    let least = int32().min(1).description("The fewest pods that start together.");
+    let gang = object([("minCount!", least)])
+        .description("All or nothing: pods wait until minCount of them fit at once.");
+    object([("basic", object([]).description("Each pod is scheduled on its own.")), ("gang", gang)])
+        .description("How the pods are scheduled: exactly one of basic and gang.")
         .rule("has(self.basic) != has(self.gang)", ONE_POLICY)
 }
 
-fn priority_class() -> Part {
-    subdomain().about("The PriorityClass of the group.")
+fn priority_class() -> FieldSchema {
+    subdomain().description("The PriorityClass of the group.")
 }
 
-fn priority() -> Part {
-    int32().max(PRIORITY_MAX).about("The priority of the group; it takes the place of that of its pods.")
+fn priority() -> FieldSchema {
+    int32()
+        .max(PRIORITY_MAX)
+        .description("The priority of the group; it takes the place of that of its pods.")
 }
 
-fn preemption() -> Part {
-    word(&["Never", "PreemptLowerPriority"])
-        .about("Whether pods of lower priority may be preempted for the group.")
+fn preemption() -> FieldSchema {
+    enumeration(&["Never", "PreemptLowerPriority"])
+        .description("Whether pods of lower priority may be preempted for the group.")
 }
 
-fn disruption() -> Part {
-    let single = object([]).about("Each pod can be preempted on its own.");
-    let all = object([]).about("The pods are preempted together or not at all.");
+fn disruption() -> FieldSchema {
+    let single = object([]).description("Each pod can be preempted on its own.");
+    let all = object([]).description("The pods are preempted together or not at all.");
     object([("single", single), ("all", all)])
-        .about("What preemption does to the group: exactly one of single and all.")
+        .description("What preemption does to the group: exactly one of single and all.")
         .rule("has(self.single) != has(self.all)", "exactly one of single and all must be set")
 }
 
-fn constraints() -> Part {
-    let term = object([("key!", label_key().about("The node label whose value names the domain."))]);
-    let topology = atoms(term).max_items(TOPOLOGIES_MAX);
-    object([("topology", topology.about("The pods are placed on nodes of one domain."))])
-        .about("What the nodes of the group have in common.")
+fn constraints() -> FieldSchema {
+    let term = object([("key!", label_key().description("The node label whose value names the domain."))]);
+    let topology = atomic_list(term).max_items(TOPOLOGIES_MAX);
+    object([("topology", topology.description("The pods are placed on nodes of one domain."))])
+        .description("What the nodes of the group have in common.")
 }
 
-fn claims() -> Part {
+fn claims() -> FieldSchema {
     let claim = object([
-        ("name!", label().about("The name of the entry.")),
-        ("resourceClaimName", subdomain().about("A ResourceClaim that exists.")),
+        ("name!", label().description("The name of the entry.")),
+        ("resourceClaimName", subdomain().description("A ResourceClaim that exists.")),
         (
             "resourceClaimTemplateName",
-            subdomain().about("A ResourceClaimTemplate; one claim is created from it for the group."),
+            subdomain().description("A ResourceClaimTemplate; one claim is created from it for the group."),
         ),
     ])
     .rule(ONE_CLAIM, "exactly one of resourceClaimName and resourceClaimTemplateName must be set");
-    keyed("name", claim).max_items(CLAIMS_MAX).about("ResourceClaims that all pods of the group share.")
+    map_list("name", claim)
+        .max_items(CLAIMS_MAX)
+        .description("ResourceClaims that all pods of the group share.")
 }

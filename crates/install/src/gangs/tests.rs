@@ -1,14 +1,14 @@
-//! What the rules of the definitions refuse; `tests/tests/gang_cluster.rs` asks a real server, too.
+//! The CEL rules of the gang CRDs; `tests/tests/gang_cluster.rs` checks them against a real API server, too.
 
 use muster_schema::crd::compile;
 use muster_schema::rules::Rules;
 use muster_tree::{Tree, tree};
 
-use super::{definitions, sources};
+use super::{crds, sources};
 
-/// What the rules of a definition say to a write.
+/// The validation errors of a write.
 fn said(at: usize, new: &Tree, old: Option<&Tree>) -> String {
-    let definition = definitions()[at].clone();
+    let definition = crds()[at].clone();
     let schema = definition.items_at(&["spec", "versions"])[0].at(&["schema", "openAPIV3Schema"]).unwrap();
     let rules = Rules::compile(&compile(schema).unwrap()).unwrap();
     let errors = rules.check(new, old);
@@ -143,7 +143,7 @@ fn no_definition_is_in_a_group_of_kubernetes_and_each_is_what_its_source_says() 
         let version = tree.items_at(&["spec", "versions"])[0].without_key("schema");
         tree.with(&["spec", "versions"], Tree::list([version]))
     };
-    for (definition, (_, source)) in definitions().iter().zip(sources()) {
+    for (definition, (_, source)) in crds().iter().zip(sources()) {
         assert_eq!(definition.str_at(&["spec", "group"]), "scheduling.muster.dev");
         assert!(!definition.to_json().contains("\"default\""), "readers take either spelling");
         assert_eq!(plain(definition), plain(&source));

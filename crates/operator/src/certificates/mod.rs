@@ -1,117 +1,115 @@
-//! The certificates of webhooks behind a Service: made, kept in a Secret, trusted by the API server, renewed in time.
+//! Certificates of the webhooks behind a Service: generated, stored in a Secret, trusted by the API server, rotated.
 //!
-//! What to do next is decided by [`decide`](decide::decide) over what the Secret holds; [`Kept`](kept::Kept) reads and makes that.
-//! The leader does it ([`Keeper`]); every replica shows what the Secret holds ([`Holder`]).
+//! [`next_step`](rotation_step::next_step) decides over the contents of the Secret, which
+//! [`CertificateSet`](secret::CertificateSet) parses and encodes. The leader acts on it ([`CertRotator`]); every replica
+//! serves what the Secret holds ([`CertReloader`]).
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - At any moment the API servers trust what any replica shows. A new authority is first added to what is trusted, and
-//!   certifies only after a pause in which all have heard of it; the former one is trusted until, after another
-//!   pause, no replica shows what it certified.
-//! - Every write of the Secret is guarded by the revision that was decided over: of two leaders one wins.
-//! - Keys are in the Secret and in the memory of the replicas, and nowhere else.
+//! - At any moment the API servers trust the certificate of every replica. A new CA is first added to the CA bundles, and
+//!   signs only after the propagation delay; the former CA stays in the bundles until, after another delay, no replica
+//!   serves a certificate that it signed.
+//! - Every write of the Secret has the decided resource version as a precondition: of two leaders one wins.
+//! - Private keys are in the Secret and in the memory of the replicas, and nowhere else.
 //!
 //! # Deliberately absent
 //!
-//! Everything else of the webhook configurations: `muster install` makes them. Certificates of others (cert-manager):
-//! ours win.
+//! The rest of the webhook configurations, which `muster install` creates. Certificates of cert-manager: ours win.
 
-mod configurations;
-mod decide;
-mod definitions;
-mod followed;
-mod holder;
-mod keeper;
-mod kept;
+mod api_services;
+mod crds;
+mod reloader;
+mod rotation_step;
 #[cfg(test)]
-mod rotation;
-mod services;
+mod rotation_tests;
+mod rotator;
+mod secret;
+mod watched;
+mod webhook_configurations;
 
 use std::time::Duration;
 
 use muster_install::names::VISIBILITY_SERVICE;
 pub use muster_install::names::WEBHOOK_SECRET as SECRET;
 
-pub use self::followed::{Followed, told};
-pub use self::holder::Holder;
-pub use self::keeper::Keeper;
+pub use self::reloader::CertReloader;
+pub use self::rotator::CertRotator;
+pub use self::watched::{WatchedObject, next_batch};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Certificates are valid from so long before they were made: clocks may be behind.
+/// `notBefore` lies this far in the past: the clocks of API servers may be behind.
 const BACKDATED: Duration = DAY;
 
-/// How long certificates last.
+/// Lifetimes of CA and serving certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lifetimes {
-    /// An authority.
-    pub authority: Duration,
-    /// What it certifies.
+pub struct CertificateLifetimes {
+    pub ca: Duration,
     pub serving: Duration,
-    /// How long API servers and replicas may take to hear of a change.
-    pub pause: Duration,
+    /// The propagation delay: how long API servers and replicas may take to observe a change.
+    pub propagation_delay: Duration,
 }
 
-impl Default for Lifetimes {
+impl Default for CertificateLifetimes {
     fn default() -> Self {
-        Lifetimes { authority: 3650 * DAY, serving: 365 * DAY, pause: HOUR / 6 }
+        CertificateLifetimes { ca: 3650 * DAY, serving: 365 * DAY, propagation_delay: HOUR / 6 }
     }
 }
 
-impl Lifetimes {
-    /// Whether a rotation has the time it needs.
+impl CertificateLifetimes {
+    /// Checks that a rotation fits into the lifetimes.
     ///
     /// # Errors
-    /// What is too short.
+    /// Which lifetime is too short.
     pub fn check(&self) -> Result<(), String> {
-        let Lifetimes { authority, serving, pause } = self;
+        let CertificateLifetimes { ca: authority, serving, propagation_delay: pause } = self;
         if serving > authority {
             return Err(format!(
-                "certificates of {serving:?} cannot outlast their authority of {authority:?}"
+                "serving certificates of {serving:?} cannot outlast their CA of {authority:?}"
             ));
         }
-        // Renewed at two thirds: in the last third a new one has to be known to all, and the old one to leave.
+        // Renewal starts at two thirds: the last third has to cover one delay to add the new CA and one to remove the old one.
         if *pause * 6 > *authority {
             return Err(format!(
-                "an authority of {authority:?} is too short: at least {:?}, six pauses",
+                "a CA lifetime of {authority:?} is too short: at least {:?}, six propagation delays",
                 *pause * 6
             ));
         }
         if pause.is_zero() || *serving < Duration::from_secs(3) {
-            return Err(format!("certificates of {serving:?} with a pause of {pause:?}: at least 3s and 1s"));
+            return Err(format!(
+                "serving certificates of {serving:?} with a propagation delay of {pause:?}: at least 3s and 1s"
+            ));
         }
         Ok(())
     }
 }
 
-/// Whose certificates they are: a Service, by which API servers know it.
+/// The Service that API servers connect to: certificates have its DNS names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Service {
-    /// Its namespace.
+pub struct ServiceRef {
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
-impl Service {
-    /// The name that API servers ask for.
+impl ServiceRef {
+    /// The DNS name that API servers connect to.
     pub fn host(&self) -> String {
         format!("{}.{}.svc", self.name, self.namespace)
     }
 
-    /// The one beside it that leads to whoever is in charge.
-    fn of_the_leader(&self) -> Service {
-        Service { namespace: self.namespace.clone(), name: VISIBILITY_SERVICE.to_owned() }
+    /// The sibling Service that selects the leader's pod.
+    fn leader_service(&self) -> ServiceRef {
+        ServiceRef { namespace: self.namespace.clone(), name: VISIBILITY_SERVICE.to_owned() }
     }
 
-    /// All names that are certified. Whoever shows the certificate needs only its own names in it: one of a version that knew
-    /// fewer is as good until it is renewed.
-    fn certified(&self) -> Vec<String> {
-        [self.names(), self.of_the_leader().names()].concat()
+    /// The DNS names in new certificates. A server requires only its own names: a certificate of an older version, which knew
+    /// fewer, stays usable until it is renewed.
+    fn certificate_names(&self) -> Vec<String> {
+        [self.names(), self.leader_service().names()].concat()
     }
 
-    /// All names it is called by.
+    /// The DNS names of this Service.
     fn names(&self) -> Vec<String> {
         let host = self.host();
         vec![host.clone(), format!("{host}.cluster.local"), format!("{}.{}", self.name, self.namespace)]
@@ -125,14 +123,14 @@ mod tests {
     #[test]
     fn lifetimes_leave_time_to_rotate() {
         let secs = Duration::from_secs;
-        assert_eq!(Lifetimes::default().check(), Ok(()));
-        let short = Lifetimes { authority: secs(24), serving: secs(6), pause: secs(2) };
+        assert_eq!(CertificateLifetimes::default().check(), Ok(()));
+        let short = CertificateLifetimes { ca: secs(24), serving: secs(6), propagation_delay: secs(2) };
         assert_eq!(short.check(), Ok(()));
         for (wrong, words) in [
-            (Lifetimes { serving: secs(25), ..short }, "cannot outlast"),
-            (Lifetimes { pause: secs(5), ..short }, "six pauses"),
-            (Lifetimes { serving: secs(2), ..short }, "at least 3s"),
-            (Lifetimes { pause: secs(0), ..short }, "at least 3s"),
+            (CertificateLifetimes { serving: secs(25), ..short }, "cannot outlast"),
+            (CertificateLifetimes { propagation_delay: secs(5), ..short }, "six propagation delays"),
+            (CertificateLifetimes { serving: secs(2), ..short }, "at least 3s"),
+            (CertificateLifetimes { propagation_delay: secs(0), ..short }, "at least 3s"),
         ] {
             assert!(wrong.check().unwrap_err().contains(words), "{wrong:?}");
         }

@@ -1,17 +1,15 @@
-//! The configuration file of JobSet: gates, addresses, the election and TLS mean here what they mean there.
+//! The schema of JobSet's configuration file: gates, addresses, leader election and TLS.
 
 use muster_schema::names;
 use muster_tree::Tree;
 
-use super::shape::{Field, Shape, Wrong, needless, used};
+use super::shape::{ConfigProblem, Field, Shape, ignored, used};
 use super::upstream::{
     API_VERSION, CERTIFICATES, CLIENT_CONNECTION, HEALTH, KIND, LEADER_ELECTION, TLS, WEBHOOK,
 };
 
-/// Its version.
-pub const VERSION: &str = "config.jobset.x-k8s.io/v1alpha1";
+pub const VERSION: &str = muster_api::consts::jobset::CONFIG_VERSION;
 
-/// Its keys.
 pub const FIELDS: [Field; 10] = [
     API_VERSION,
     KIND,
@@ -21,7 +19,7 @@ pub const FIELDS: [Field; 10] = [
         "metrics",
         Shape::Fields(&[
             used("bindAddress", Shape::Bind),
-            needless("certDir", Shape::Text, "not used, numbers are told in plain HTTP"),
+            ignored("certDir", Shape::Text, "not used, metrics are served over plain HTTP"),
         ]),
     ),
     HEALTH,
@@ -31,12 +29,12 @@ pub const FIELDS: [Field; 10] = [
     TLS,
 ];
 
-/// What is wrong with a name.
 type Rule = fn(&str) -> Vec<String>;
 
-/// What is wrong beyond its keys: names of what its own installation made, in its own words.
-pub fn check(document: &Tree, wrong: &mut Vec<Wrong>) {
+/// Validation beyond the schema: names of its own installation, with JobSet's messages.
+pub fn check(document: &Tree, wrong: &mut Vec<ConfigProblem>) {
     let own = "internalCertManagement";
+    // JobSet validates these names only if it manages certificates itself.
     if document.bool_at(&[own, "enable"]) == Some(false) {
         return;
     }
@@ -46,7 +44,7 @@ pub fn check(document: &Tree, wrong: &mut Vec<Wrong>) {
         let Some(value) = document.at(&[own, key]) else { continue };
         let problems = value.as_str().map(rule).unwrap_or_default();
         if !problems.is_empty() {
-            wrong.push(Wrong::value(format!("{}.{key}", own), value, &problems.join(",")));
+            wrong.push(ConfigProblem::value(format!("{}.{key}", own), value, &problems.join(",")));
         }
     }
 }

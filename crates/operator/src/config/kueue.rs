@@ -1,26 +1,24 @@
-//! The configuration file of Kueue, both versions: which keys there are, and which of them do nothing here.
+//! The schemas of Kueue's configuration file, both versions, and which keys have no effect here.
 
-use muster_queue::kinds::config::Settings;
+use muster_queue::kinds::config::QueueConfig;
 use muster_tree::{Text, Tree};
 
-use super::shape::{Field, Shape, Wrong, needless, used};
+use super::shape::{ConfigProblem, Field, Shape, ignored, used};
 use super::upstream::{
     API_VERSION, CERTIFICATES, CLIENT_CONNECTION, CONTROLLER, HEALTH, KIND, LEADER_ELECTION, PORT, WEBHOOK,
 };
 
-/// Its versions.
-pub const V1: &str = "config.kueue.x-k8s.io/v1beta1";
-/// The newer one.
-pub const V2: &str = "config.kueue.x-k8s.io/v1beta2";
+pub const V1: &str = muster_api::queue::consts::CONFIG_V1BETA1;
+pub const V2: &str = muster_api::queue::consts::CONFIG_V1BETA2;
 
-const ONE_CLUSTER: &str = "not built in, work is queued for one cluster";
-const NO_HISTORY: &str = "not built in, usage of the past does not count";
-const NO_CLAIMS: &str = "not built in, devices of claims do not count";
-const NO_GATES: &str = "not used, gates of Kueue switch nothing here";
-const ALWAYS_TOLD: &str = "not needed, those numbers are always told";
-const ASKED: &str = "not needed, whoever asks the visibility API is told as things stand";
-const NO_LABELS: &str = "not built in, numbers have the labels that Kueue gives them by default";
-const NO_STRATEGY: &str = "not built in, what a queue does not cover is not admitted there";
+const ONE_CLUSTER: &str = "not supported, Workloads are queued for one cluster";
+const NO_HISTORY: &str = "not supported, past usage is not tracked";
+const NO_CLAIMS: &str = "not supported, devices of ResourceClaims are not counted";
+const NO_GATES: &str = "not used, Kueue's feature gates have no effect";
+const ALWAYS_EXPOSED: &str = "not needed, these metrics are always exposed";
+const ALWAYS_CURRENT: &str = "not needed, the visibility API is always current";
+const NO_LABELS: &str = "not supported, metrics have Kueue's default labels";
+const NO_STRATEGY: &str = "not supported, Workloads that request undeclared resources are not admitted";
 const VISIBLE: &str = "not used, the visibility API is served beside the webhooks";
 const SECONDS: Shape = Shape::Whole(0, i32::MAX as i64);
 
@@ -40,13 +38,13 @@ const METRICS: Field = used(
     "metrics",
     Shape::Fields(&[
         used("bindAddress", Shape::Bind),
-        needless("enableClusterQueueResources", Shape::Bool, ALWAYS_TOLD),
-        needless(
+        ignored("enableClusterQueueResources", Shape::Bool, ALWAYS_EXPOSED),
+        ignored(
             "localQueueMetrics",
             Shape::Fields(&[used("enable", Shape::Bool), used("localQueueSelector", SELECTOR)]),
-            ALWAYS_TOLD,
+            ALWAYS_EXPOSED,
         ),
-        needless(
+        ignored(
             "customLabels",
             Shape::List(&Shape::Fields(&[
                 used("name", Shape::Text),
@@ -60,21 +58,20 @@ const METRICS: Field = used(
     ]),
 );
 
-/// How webhooks are encrypted.
 const TLS: Field = used(
     "tls",
     Shape::Fields(&[
         used("minVersion", Shape::Text),
         used("cipherSuites", Shape::List(&Shape::Text)),
-        needless(
+        ignored(
             "curvePreferences",
             Shape::List(&Shape::Anything),
-            "not used, curves are those of the library",
+            "not used, the TLS library selects the curves",
         ),
     ]),
 );
 
-const VISIBILITY: Field = needless(
+const VISIBILITY: Field = ignored(
     "visibilityServer",
     Shape::Fields(&[used("bindAddress", Shape::Text), used("bindPort", PORT)]),
     VISIBLE,
@@ -139,7 +136,7 @@ const STRATEGIES: Field = used(
 const MULTI_NAMES: Field =
     used("externalFrameworks", Shape::List(&Shape::Fields(&[used("name", Shape::Text)])));
 
-const MULTI_V1: Field = needless(
+const MULTI_V1: Field = ignored(
     "multiKueue",
     Shape::Fields(&[
         used("gcInterval", Shape::Pause),
@@ -154,7 +151,7 @@ const MULTI_V1: Field = needless(
 const PROVIDERS: Shape =
     Shape::List(&Shape::Fields(&[used("name", Shape::Text), used("execConfig", Shape::Anything)]));
 
-const MULTI_V2: Field = needless(
+const MULTI_V2: Field = ignored(
     "multiKueue",
     Shape::Fields(&[
         used("gcInterval", Shape::Pause),
@@ -184,7 +181,7 @@ const RESOURCES: Field = used(
                 used("multiplyBy", Shape::Text),
             ])),
         ),
-        needless(
+        ignored(
             "deviceClassMappings",
             Shape::List(&Shape::Fields(&[
                 used("name", Shape::Text),
@@ -193,11 +190,11 @@ const RESOURCES: Field = used(
             ])),
             NO_CLAIMS,
         ),
-        needless("quotaCheckStrategy", Shape::Text, NO_STRATEGY),
+        ignored("quotaCheckStrategy", Shape::Text, NO_STRATEGY),
     ]),
 );
 
-const SHARING: Field = needless(
+const SHARING: Field = ignored(
     "admissionFairSharing",
     Shape::Fields(&[
         used("usageHalfLifeTime", Shape::Pause),
@@ -215,16 +212,22 @@ const RETENTION: Field = used(
     )]),
 );
 
-const NAMESPACE: Field = needless("namespace", Shape::Text, "not used, the operator's namespace is its own");
-const PPROF: Field =
-    needless("pprofBindAddress", Shape::Text, "not there; `debug.listen` of ours shows queues and calls");
+const NAMESPACE: Field = ignored(
+    "namespace",
+    Shape::Text,
+    "not used, the operator's namespace is `namespace` of our own document",
+);
+const PPROF: Field = ignored(
+    "pprofBindAddress",
+    Shape::Text,
+    "not supported; `debug.listen` of our own document serves a debug dump",
+);
 const WITHOUT_NAME: Field = used("manageJobsWithoutQueueName", Shape::Bool);
 const NAMESPACES: Field = used("managedJobsNamespaceSelector", SELECTOR);
 const INTERNAL: Field = used("internalCertManagement", CERTIFICATES);
-const GATES: Field = needless("featureGates", Shape::Map(&Shape::Bool), NO_GATES);
+const GATES: Field = ignored("featureGates", Shape::Map(&Shape::Bool), NO_GATES);
 const FAIR_V2: Field = used("fairSharing", Shape::Fields(&[STRATEGIES]));
 
-/// Version `v1beta1`.
 pub const V1BETA1: [Field; 23] = [
     API_VERSION,
     KIND,
@@ -241,13 +244,13 @@ pub const V1BETA1: [Field; 23] = [
     WAIT_V1,
     CLIENT_CONNECTION,
     INTEGRATIONS_V1,
-    needless(
+    ignored(
         "queueVisibility",
         Shape::Fields(&[
             used("clusterQueues", Shape::Fields(&[used("maxCount", SECONDS)])),
             used("updateIntervalSeconds", SECONDS),
         ]),
-        ASKED,
+        ALWAYS_CURRENT,
     ),
     MULTI_V1,
     used("fairSharing", Shape::Fields(&[used("enable", Shape::Bool), STRATEGIES])),
@@ -258,7 +261,6 @@ pub const V1BETA1: [Field; 23] = [
     TLS,
 ];
 
-/// Version `v1beta2`.
 pub const V1BETA2: [Field; 23] = [
     API_VERSION,
     KIND,
@@ -285,8 +287,8 @@ pub const V1BETA2: [Field; 23] = [
     VISIBILITY,
 ];
 
-/// What stands below `queueing` in a document of ours: the keys of `v1beta2` that are about queues, and `podOptions`,
-/// which that version has no more.
+/// The keys below `queueing` of our own document: those of `v1beta2` that concern queues, and `podOptions`,
+/// which that version removed.
 pub const QUEUEING: [Field; 11] = [
     WITHOUT_NAME,
     NAMESPACES,
@@ -298,11 +300,11 @@ pub const QUEUEING: [Field; 11] = [
     RESOURCES,
     GATES,
     RETENTION,
-    used("metrics", Shape::Fields(&[needless("enableClusterQueueResources", Shape::Bool, ALWAYS_TOLD)])),
+    used("metrics", Shape::Fields(&[ignored("enableClusterQueueResources", Shape::Bool, ALWAYS_EXPOSED)])),
 ];
 
-/// Keys that `muster up` acts upon, too.
-pub const EVERYWHERE: [&str; 7] = [
+/// Keys that `muster up` uses, too.
+pub const USED_BY_UP: [&str; 7] = [
     "manageJobsWithoutQueueName",
     "managedJobsNamespaceSelector",
     "waitForPodsReady",
@@ -312,15 +314,15 @@ pub const EVERYWHERE: [&str; 7] = [
     "objectRetentionPolicies",
 ];
 
-/// Rules beyond keys. Which namespace is our own is not known here yet.
-pub fn check(document: &Tree, wrong: &mut Vec<Wrong>) {
-    let told = Settings::of(Some(document), "").err().unwrap_or_default();
-    wrong.extend(told.into_iter().map(|it| Wrong::at(it.path, it.words)));
+/// Validation beyond the schema. The operator's own namespace is not known yet, and is checked later.
+pub fn check(document: &Tree, wrong: &mut Vec<ConfigProblem>) {
+    let told = QueueConfig::of(Some(document), "").err().unwrap_or_default();
+    wrong.extend(told.into_iter().map(|it| ConfigProblem::at(it.path, it.words)));
 }
 
-/// What was asked for and is not built in: a line for the log.
-pub fn unserved(document: &Tree) -> Option<String> {
-    let names = Settings::of(Some(document), "").ok()?.unserved;
+/// A warning about integrations that are not supported.
+pub fn unsupported_integrations(document: &Tree) -> Option<String> {
+    let names = QueueConfig::of(Some(document), "").ok()?.unsupported_frameworks;
     let names: Vec<&str> = names.iter().map(Text::as_str).collect();
-    (!names.is_empty()).then(|| format!("integrations.frameworks: {}: not built in", names.join(", ")))
+    (!names.is_empty()).then(|| format!("integrations.frameworks: {}: not supported", names.join(", ")))
 }

@@ -1,121 +1,106 @@
-//! Which keys a document may have, as tables, and everything that is wrong with one.
+//! Table-driven schemas for configuration documents, and their validation.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What the tables do not name is an error, however deep, unless they say that anything goes.
-//! - All that is wrong is told at once, each with its path and line.
+//! - A key that the tables do not name is an error at any depth, except below [`Shape::Anything`].
+//! - All problems are reported at once, each with its path and line.
 //!
 //! # Deliberately absent
 //!
-//! Defaults, and rules between keys: whoever reads the document knows them.
+//! Defaults, and rules between keys: the reader of a document applies them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use muster_tree::{Lines, Tree};
 
-/// What stands at a key.
+/// The type of a value.
 #[derive(Debug, Clone, Copy)]
 pub enum Shape {
-    /// `true` or `false`.
     Bool,
-    /// A whole number from the first to the second.
+    /// An integer in this inclusive range.
     Whole(i64, i64),
-    /// A number, not negative.
     Number,
-    /// Words.
     Text,
-    /// One of these words.
     Word(&'static [&'static str]),
-    /// A time: `90s`, `1h30m`; more than none.
+    /// A positive duration: `90s`, `1h30m`.
     Span,
-    /// A time that may be none.
+    /// A duration, possibly zero.
     Pause,
-    /// An address, or nothing for all.
+    /// An IP address; empty means all addresses.
     Host,
-    /// `ADDRESS:PORT`.
     Address,
     /// `ADDRESS:PORT`, `:PORT` for all addresses, or `0` for none.
     Bind,
-    /// A list.
     List(&'static Shape),
-    /// Any keys, each with this.
+    /// A map with arbitrary keys.
     Map(&'static Shape),
-    /// These keys.
     Fields(&'static [Field]),
-    /// Anything.
     Anything,
 }
 
-/// One key.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// Its name.
     pub name: &'static str,
-    /// What stands there.
     pub shape: Shape,
-    /// What comes of it.
-    pub fate: Fate,
+    pub effect: KeyEffect,
 }
 
-/// What comes of a key.
+/// Whether a key has an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It does what it says; or the keys below tell.
+pub enum KeyEffect {
+    /// It has, or keys below it have.
     Used,
-    /// Nothing, and these words tell why.
-    Needless(&'static str),
+    /// It has none, for this reason.
+    Ignored(&'static str),
 }
 
-/// A key that does what it says.
+/// A key with an effect.
 pub const fn used(name: &'static str, shape: Shape) -> Field {
-    Field { name, shape, fate: Fate::Used }
+    Field { name, shape, effect: KeyEffect::Used }
 }
 
-/// A key that nobody needs.
-pub const fn needless(name: &'static str, shape: Shape, why: &'static str) -> Field {
-    Field { name, shape, fate: Fate::Needless(why) }
+/// A key without an effect, and why.
+pub const fn ignored(name: &'static str, shape: Shape, why: &'static str) -> Field {
+    Field { name, shape, effect: KeyEffect::Ignored(why) }
 }
 
-/// Something wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
-    /// Where.
+pub struct ConfigProblem {
     pub path: String,
-    /// What, and what to do.
-    pub words: String,
+    /// The problem and its remedy.
+    pub message: String,
 }
 
-impl Wrong {
-    /// This is wrong there.
-    pub fn at(path: impl Into<String>, words: impl Into<String>) -> Wrong {
-        Wrong { path: path.into(), words: words.into() }
+impl ConfigProblem {
+    pub fn at(path: impl Into<String>, words: impl Into<String>) -> ConfigProblem {
+        ConfigProblem { path: path.into(), message: words.into() }
     }
 
-    /// A value that is none, in the form that API servers use.
-    pub fn value(path: impl Into<String>, value: &Tree, words: &str) -> Wrong {
-        Wrong::at(path, format!("Invalid value: {}: {words}", value.to_json()))
+    /// An invalid value, in the message format of the API server.
+    pub fn value(path: impl Into<String>, value: &Tree, words: &str) -> ConfigProblem {
+        ConfigProblem::at(path, format!("Invalid value: {}: {words}", value.to_json()))
     }
 
-    /// In words, with the line if it is known.
-    pub fn told(&self, lines: &Lines) -> String {
-        // What is missing has no line of its own: the nearest key above it has.
+    /// The message with the line, if it is known.
+    pub fn with_line(&self, lines: &Lines) -> String {
+        // A missing key has no line of its own: the nearest parent has.
         let mut path = self.path.as_str();
         loop {
             if let Some(line) = lines.get(path) {
-                return format!("line {line}: {}: {}", self.path, self.words);
+                return format!("line {line}: {}: {}", self.path, self.message);
             }
             match path.rfind(['.', '[']) {
                 Some(end) => path = &path[..end],
-                None => return format!("{}: {}", self.path, self.words),
+                None => return format!("{}: {}", self.path, self.message),
             }
         }
     }
 }
 
-/// Everything that is wrong with `tree` at `path`.
-pub fn check(shape: &Shape, tree: &Tree, path: &str, wrong: &mut Vec<Wrong>) {
-    // A key without a value says nothing.
+/// Collects the problems of `tree` at `path`.
+pub fn check(shape: &Shape, tree: &Tree, path: &str, wrong: &mut Vec<ConfigProblem>) {
+    // `null` counts as unset.
     if tree.is_null() {
         return;
     }
@@ -124,7 +109,7 @@ pub fn check(shape: &Shape, tree: &Tree, path: &str, wrong: &mut Vec<Wrong>) {
             for (key, value) in tree.entries() {
                 match fields.iter().find(|field| field.name == key.as_str()) {
                     Some(field) => check(&field.shape, value, &below(path, key), wrong),
-                    None => wrong.push(Wrong::at(below(path, key), unknown(key, fields))),
+                    None => wrong.push(ConfigProblem::at(below(path, key), unknown(key, fields))),
                 }
             }
         }
@@ -136,11 +121,11 @@ pub fn check(shape: &Shape, tree: &Tree, path: &str, wrong: &mut Vec<Wrong>) {
                 check(shape, item, &format!("{path}[{at}]"), wrong);
             }
         }
-        _ => wrong.extend(expected(shape, tree).map(|words| Wrong::value(path, tree, &words))),
+        _ => wrong.extend(expected(shape, tree).map(|words| ConfigProblem::value(path, tree, &words))),
     }
 }
 
-/// What a plain value should have been, if it is not.
+/// The message for a value of the wrong type.
 fn expected(shape: &Shape, tree: &Tree) -> Option<String> {
     let text = tree.as_str();
     let (fine, words) = match shape {
@@ -152,20 +137,20 @@ fn expected(shape: &Shape, tree: &Tree) -> Option<String> {
             let number = tree.as_float().or_else(|| tree.as_int().map(|it| it as f64));
             (number.is_some_and(|it| it >= 0.0), "must be greater than or equal to 0".to_owned())
         }
-        Shape::Text => (text.is_some(), "must be a text; put it in quotes".to_owned()),
+        Shape::Text => (text.is_some(), "must be a string; put it in quotes".to_owned()),
         Shape::Word(words) => {
             (text.is_some_and(|it| words.contains(&it)), format!("must be one of {}", words.join(", ")))
         }
         Shape::Span => (
             text.and_then(span).is_some_and(|it| !it.is_zero()),
-            "must be a time such as 90s, 10m or 1h30m, more than none".to_owned(),
+            "must be a positive duration such as 90s, 10m or 1h30m".to_owned(),
         ),
         Shape::Pause => {
-            (text.and_then(span).is_some(), "must be a time such as 90s, 10m or 1h30m".to_owned())
+            (text.and_then(span).is_some(), "must be a duration such as 90s, 10m or 1h30m".to_owned())
         }
         Shape::Host => (
             text.is_some_and(|it| it.is_empty() || it.parse::<IpAddr>().is_ok()),
-            "must be an address such as 0.0.0.0: names are not looked up".to_owned(),
+            "must be an IP address such as 0.0.0.0: names are not resolved".to_owned(),
         ),
         Shape::Address => (
             text.is_some_and(|it| it.parse::<SocketAddr>().is_ok()),
@@ -177,7 +162,7 @@ fn expected(shape: &Shape, tree: &Tree) -> Option<String> {
                 .to_owned(),
         ),
         Shape::List(_) => (false, "must be a list".to_owned()),
-        Shape::Map(_) | Shape::Fields(_) => (false, "must be a map of keys".to_owned()),
+        Shape::Map(_) | Shape::Fields(_) => (false, "must be a map".to_owned()),
         Shape::Anything => (true, String::new()),
     };
     (!fine).then_some(words)
@@ -191,13 +176,13 @@ fn range(from: i64, to: i64) -> String {
     }
 }
 
-/// Reads `90s`, `10m`, `1h30m`.
+/// Parses `90s`, `10m`, `1h30m`.
 pub fn span(text: &str) -> Option<Duration> {
     let span: jiff::SignedDuration = text.parse().ok()?;
     Duration::try_from(span).ok()
 }
 
-/// Reads where to listen: `Some(None)` says nowhere.
+/// Parses a bind address as controller-runtime does; `Some(None)` means disabled.
 pub fn bind(text: &str) -> Option<Option<SocketAddr>> {
     if text == "0" {
         return Some(None);
@@ -215,13 +200,13 @@ fn below(path: &str, key: &str) -> String {
 fn unknown(key: &str, fields: &[Field]) -> String {
     let names: Vec<&str> = fields.iter().map(|field| field.name).collect();
     let near = names.iter().map(|name| (distance(key, name), *name)).min();
-    // Two letters of a short word are another word.
+    // Two typos in a short word make it another word.
     let near = near.filter(|(far, name)| *far <= 2 && *far * 2 < name.len());
     let hint = near.map_or(String::new(), |(_, name)| format!("did you mean `{name}`? "));
     format!("unknown key; {hint}known are {}", names.join(", "))
 }
 
-/// How many letters have to be put in, left out or replaced to make one of the other; large and small are alike.
+/// The Levenshtein distance, ignoring case.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other) = (one.to_lowercase(), other.to_lowercase());
     let other: Vec<char> = other.chars().collect();
@@ -237,8 +222,8 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// The keys of a document that do nothing, by why not: one line for the log, or none.
-pub fn idle(name: &str, shape: &Shape, tree: &Tree) -> Option<String> {
+/// The warning about keys of a document without an effect, grouped by reason; `None` when there are none.
+pub fn ignored_keys(name: &str, shape: &Shape, tree: &Tree) -> Option<String> {
     let mut all: Vec<(&'static str, Vec<String>)> = Vec::new();
     walk(shape, tree, "", &mut all);
     let parts = all.iter().map(|(why, paths)| format!("{}: {why}", paths.join(", ")));
@@ -251,9 +236,9 @@ fn walk(shape: &Shape, tree: &Tree, path: &str, all: &mut Vec<(&'static str, Vec
     for field in *fields {
         let Some(value) = tree.get(field.name) else { continue };
         let path = below(path, field.name);
-        match field.fate {
-            Fate::Used => walk(&field.shape, value, &path, all),
-            Fate::Needless(why) => match all.iter_mut().find(|(it, _)| *it == why) {
+        match field.effect {
+            KeyEffect::Used => walk(&field.shape, value, &path, all),
+            KeyEffect::Ignored(why) => match all.iter_mut().find(|(it, _)| *it == why) {
                 Some((_, paths)) => paths.push(path),
                 None => all.push((why, vec![path])),
             },
@@ -261,7 +246,7 @@ fn walk(shape: &Shape, tree: &Tree, path: &str, all: &mut Vec<(&'static str, Vec
     }
 }
 
-/// Every path that a table names; below lists and maps of any keys there is nothing to name.
+/// Every key path of a table, down to lists and free maps.
 #[cfg(test)]
 pub fn paths(fields: &[Field]) -> Vec<String> {
     let below = |field: &Field| match field.shape {
@@ -279,7 +264,8 @@ mod tests {
 
     use super::*;
 
-    const INNER: [Field; 2] = [used("listen", Shape::Address), needless("certDir", Shape::Text, "no folder")];
+    const INNER: [Field; 2] =
+        [used("listen", Shape::Address), ignored("certDir", Shape::Text, "no directory")];
     const ALL: [Field; 9] = [
         used("webhook", Shape::Fields(&INNER)),
         used("ports", Shape::List(&Shape::Whole(1, 65535))),
@@ -289,17 +275,17 @@ mod tests {
         used("many", Shape::Whole(1, i64::MAX)),
         used("qps", Shape::Number),
         used("bind", Shape::Bind),
-        needless("later", Shape::Anything, "kept for later"),
+        ignored("later", Shape::Anything, "kept for later"),
     ];
 
     fn wrong(tree: &Tree) -> Vec<String> {
         let mut wrong = Vec::new();
         check(&Shape::Fields(&ALL), tree, "", &mut wrong);
-        wrong.iter().map(|it| it.told(&Lines::new())).collect()
+        wrong.iter().map(|it| it.with_line(&Lines::new())).collect()
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_path_and_what_to_do() {
+    fn problems_have_a_path_and_a_remedy() {
         for (says, tree, words) in [
             (
                 "all is fine",
@@ -326,11 +312,11 @@ mod tests {
                 "gates.A: Invalid value: \"yes\": must be true or false",
             ),
             ("no list", tree!({"ports": 1}), "ports: Invalid value: 1: must be a list"),
-            ("no map", tree!({"webhook": []}), "webhook: Invalid value: []: must be a map of keys"),
+            ("no map", tree!({"webhook": []}), "webhook: Invalid value: []: must be a map"),
             ("another word", tree!({"word": "c"}), "must be one of a, b"),
-            ("no time", tree!({"time": "soon"}), "must be a time such as 90s"),
-            ("no time at all", tree!({"time": "0s"}), "more than none"),
-            ("a time back", tree!({"time": "-1s"}), "must be a time"),
+            ("no duration", tree!({"time": "soon"}), "must be a positive duration such as 90s"),
+            ("zero", tree!({"time": "0s"}), "must be a positive duration"),
+            ("a negative duration", tree!({"time": "-1s"}), "must be a positive duration"),
             ("too few", tree!({"many": 0}), "must be greater than 0"),
             ("less than none", tree!({"qps": (-1)}), "must be greater than or equal to 0"),
             ("nowhere to listen", tree!({"bind": "here:80"}), "0 for none"),
@@ -345,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_that_of_the_key_or_of_the_next_above() {
+    fn a_problem_has_the_line_of_its_key_or_of_the_nearest_parent() {
         let lines: Lines = [("a".to_owned(), 3), ("a.b".to_owned(), 4)].into();
         for (path, want) in [
             ("a.b", "line 4: a.b: no"),
@@ -353,16 +339,16 @@ mod tests {
             ("a.b[0].d", "line 4: a.b[0].d: no"),
             ("x", "x: no"),
         ] {
-            assert_eq!(Wrong::at(path, "no").told(&lines), want);
+            assert_eq!(ConfigProblem::at(path, "no").with_line(&lines), want);
         }
     }
 
     #[test]
-    fn keys_that_do_nothing_are_told_by_their_reason() {
+    fn ignored_keys_are_grouped_by_reason() {
         let all = Shape::Fields(&ALL);
         let tree = tree!({"webhook": {"listen": "x", "certDir": "d"}, "later": {"a": 1}, "many": 1});
-        let told = idle("kueue", &all, &tree).unwrap();
-        assert_eq!(told, "kueue: webhook.certDir: no folder; later: kept for later");
-        assert_eq!(idle("kueue", &all, &tree!({"many": 1})), None);
+        let told = ignored_keys("kueue", &all, &tree).unwrap();
+        assert_eq!(told, "kueue: webhook.certDir: no directory; later: kept for later");
+        assert_eq!(ignored_keys("kueue", &all, &tree!({"many": 1})), None);
     }
 }

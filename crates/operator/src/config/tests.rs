@@ -1,13 +1,13 @@
-//! Files, and what is said about them.
+//! Configuration files, their problems and warnings.
 
 use std::time::Duration;
 
 use super::*;
-use muster_trainer::life::DeadlineClock;
+use muster_trainer::controller::DeadlineClock;
 
 use crate::flags::{LogLevel, Runtime};
-use crate::reports::pace::Pace;
-use crate::training::{AT_ONCE, Configured};
+use crate::progress_api::rate_limit::ProgressRateLimit;
+use crate::training::{CLUSTER_DELETIONS_MAX, TrainJobSettings};
 
 const OURS: &str = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\n";
 const JOBSET: &str = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n";
@@ -15,21 +15,21 @@ const KUEUE1: &str = "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configura
 const KUEUE2: &str = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n";
 const TRAINER: &str = "apiVersion: config.trainer.kubeflow.org/v1alpha1\nkind: Configuration\n";
 
-fn for_up(text: &str) -> Result<File, String> {
+fn for_up(text: &str) -> Result<ConfigFile, String> {
     parse(text, Command::Up)
 }
 
-fn for_operator(text: &str) -> Result<File, String> {
+fn for_operator(text: &str) -> Result<ConfigFile, String> {
     parse(text, Command::Operator)
 }
 
 #[test]
-fn what_our_document_says_is_read() {
+fn our_own_document_is_parsed() {
     let text = format!(
         "{OURS}listen: 127.0.0.1:0\ncontrollers: ['*', '-job']\nlogLevel: debug\nruntime: podman\nkubeconfig:\n\
          resourceClaims: {{rejectOverrides: true}}\n"
     );
-    let config = for_up(&text).unwrap().ours;
+    let config = for_up(&text).unwrap().config;
     assert_eq!(config.listen, Some("127.0.0.1:0".parse().unwrap()));
     assert_eq!(config.log_level, Some(LogLevel::Debug));
     assert_eq!(config.runtime, Some(Runtime::Podman));
@@ -40,18 +40,18 @@ fn what_our_document_says_is_read() {
          health: {{listen: '0.0.0.0:8081'}}\n"
     );
     let file = for_operator(&text).unwrap();
-    assert_eq!(file.ours.webhook.service.as_deref(), Some("s"));
-    assert_eq!(file.ours.health.listen, Some("0.0.0.0:8081".parse().unwrap()));
+    assert_eq!(file.config.webhook.service.as_deref(), Some("s"));
+    assert_eq!(file.config.health.listen, Some("0.0.0.0:8081".parse().unwrap()));
     let text =
         format!("{OURS}webhook: {{certificates: {{serving: 24h}}}}\ntls: {{minVersion: VersionTLS13}}\n");
     let file = for_operator(&text).unwrap();
-    assert_eq!(file.ours.webhook.certificates.serving.unwrap().0.as_secs(), 86_400);
-    assert_eq!(file.tls, Tls::parse("VersionTLS13", &[]).ok());
-    assert!(for_operator("").unwrap().notes.is_empty(), "an empty file says nothing");
+    assert_eq!(file.config.webhook.certificates.serving.unwrap().0.as_secs(), 86_400);
+    assert_eq!(file.tls, TlsOptions::parse("VersionTLS13", &[]).ok());
+    assert!(for_operator("").unwrap().warnings.is_empty(), "an empty file says nothing");
 }
 
 #[test]
-fn what_is_wrong_is_told_with_line_path_and_what_to_do() {
+fn problems_have_a_line_a_path_and_a_remedy() {
     for (says, text, words) in [
         (
             "an unknown key",
@@ -89,7 +89,7 @@ fn what_is_wrong_is_told_with_line_path_and_what_to_do() {
         (
             "a key of the operator",
             format!("{OURS}webhook: {{service: s}}\n"),
-            "this is a key for `muster operator`, and means nothing to `muster up`",
+            "this is a key of `muster operator` and has no effect on `muster up`",
         ),
         (
             "twice ours",
@@ -112,7 +112,7 @@ fn what_is_wrong_is_told_with_line_path_and_what_to_do() {
     let error = for_operator(&format!("{OURS}dataDir: x\nhelth: {{}}\n---\n{TRAINER}webhook: {{port: 0}}\n"))
         .unwrap_err();
     let all = [
-        "line 3: dataDir: this is a key for `muster up`",
+        "line 3: dataDir: this is a key of `muster up`",
         "line 4: helth",
         "line 8: webhook.port: Invalid value: 0: must be between 1 and 65535",
     ];
@@ -122,7 +122,7 @@ fn what_is_wrong_is_told_with_line_path_and_what_to_do() {
 }
 
 #[test]
-fn documents_of_others_are_strict_too() {
+fn upstream_documents_are_strict_too() {
     for (says, text, words) in [
         (
             "a Service's name",
@@ -155,7 +155,7 @@ fn documents_of_others_are_strict_too() {
             format!("{KUEUE1}fairSharing: {{enable: true, preemptionStrategies: [No]}}\n"),
             "fairSharing.preemptionStrategies[0]",
         ),
-        ("a name to listen on", format!("{KUEUE1}webhook: {{host: localhost}}\n"), "names are not looked up"),
+        ("a name to listen on", format!("{KUEUE1}webhook: {{host: localhost}}\n"), "names are not resolved"),
         (
             "too few workers",
             format!("{TRAINER}controller: {{groupKindConcurrency: {{TrainJob.trainer.kubeflow.org: 0}}}}\n"),
@@ -187,12 +187,12 @@ fn documents_of_others_are_strict_too() {
         assert!(error.contains(words), "{says}: {error}");
     }
     let off = format!("{JOBSET}internalCertManagement: {{enable: false, webhookServiceName: A_b}}\n");
-    assert!(for_operator(&off).is_ok(), "names that are not used are not looked at");
+    assert!(for_operator(&off).is_ok(), "unused names are not validated");
 }
 
-/// The files that the projects ship, as their fields stand.
+/// The configuration files of the upstream releases, by their fields.
 #[test]
-fn what_others_ship_is_accepted_and_what_does_nothing_is_told() {
+fn upstream_defaults_are_accepted_and_ignored_keys_are_logged() {
     let text = format!(
         "{KUEUE1}health: {{healthProbeBindAddress: ':8081'}}\nmetrics: {{bindAddress: ':8443'}}\nwebhook: {{port: 9443}}\n\
          leaderElection: {{leaderElect: true, resourceName: c1f6bfd2.kueue.x-k8s.io}}\n\
@@ -207,38 +207,38 @@ fn what_others_ship_is_accepted_and_what_does_nothing_is_told() {
     let file = for_operator(&text).unwrap();
     assert_eq!(file.gates, [("InPlaceRestart".to_owned(), true), ("TrainJobStatus".to_owned(), true)]);
     let address = |text: &str| Some(text.parse().unwrap());
-    assert_eq!(file.brought.health, Some(address("0.0.0.0:8082")), "JobSet's counts before Kueue's");
-    assert_eq!(file.brought.metrics, Some(address("0.0.0.0:8443")), "and Kueue's before Trainer's");
-    assert_eq!(file.kept.queueing.as_ref().unwrap().str_at(&["waitForPodsReady", "timeout"]), "5m");
-    assert!(file.kept.training.is_some());
+    assert_eq!(file.upstream.health, Some(address("0.0.0.0:8082")), "JobSet's counts before Kueue's");
+    assert_eq!(file.upstream.metrics, Some(address("0.0.0.0:8443")), "and Kueue's before Trainer's");
+    assert_eq!(file.documents.queueing.as_ref().unwrap().str_at(&["waitForPodsReady", "timeout"]), "5m");
+    assert!(file.documents.training.is_some());
     let want = [
-        "jobset: clientConnection: not needed, calls are bounded in flight instead",
-        "kueue: leaderElection.leaderElect: not needed, of several operators one always leads; \
-         leaderElection.resourceName: not used, `muster install` names what it makes; \
-         controller, clientConnection: not needed, calls are bounded in flight instead",
-        "trainer: metrics.secureServing: not there, numbers are told in plain HTTP; \
+        "jobset: clientConnection: not needed, requests in flight are limited instead",
+        "kueue: leaderElection.leaderElect: not needed, leader election is always on; \
+         leaderElection.resourceName: not used, `muster install` names the objects; \
+         controller, clientConnection: not needed, requests in flight are limited instead",
+        "trainer: metrics.secureServing: not supported, metrics are served over plain HTTP; \
          controller.groupKindConcurrency.TrainingRuntime.trainer.kubeflow.org: \
-         not needed, calls are bounded in flight instead; \
-         certManagement.enable: not needed, certificates are made and renewed by the operator itself",
+         not needed, requests in flight are limited instead; \
+         certManagement.enable: not needed, the operator generates and rotates its certificates",
     ];
-    assert_eq!(file.notes, want);
+    assert_eq!(file.warnings, want);
     let up = for_up(&text).unwrap();
     assert!(
-        up.notes[1].ends_with("; webhook, leaderElection, metrics, health: only for `muster operator`"),
+        up.warnings[1].ends_with("; webhook, leaderElection, metrics, health: only for `muster operator`"),
         "{:?}",
-        up.notes
+        up.warnings
     );
-    assert!(up.notes[0].ends_with("; health: only for `muster operator`"), "{:?}", up.notes);
+    assert!(up.warnings[0].ends_with("; health: only for `muster operator`"), "{:?}", up.warnings);
     assert!(
-        up.notes[2].ends_with("; metrics, certManagement, statusServer: only for `muster operator`"),
+        up.warnings[2].ends_with("; metrics, certManagement, statusServer: only for `muster operator`"),
         "{:?}",
-        up.notes
+        up.warnings
     );
     assert_eq!(up.gates, file.gates);
 }
 
 #[test]
-fn what_is_said_of_train_jobs_is_read() {
+fn trainjob_settings_are_parsed() {
     let text = format!(
         "{OURS}trainjob: {{deadlineClock: active, registry: images.example, dataCache: true}}\n---\n{TRAINER}\
          controller: {{groupKindConcurrency: {{TrainJob.trainer.kubeflow.org: 9}}}}\n\
@@ -246,28 +246,28 @@ fn what_is_said_of_train_jobs_is_read() {
     );
     let said = |text: &str| {
         let file = for_operator(text).unwrap();
-        crate::training::configured(&file.ours.trainjob, &file.kept, AT_ONCE)
+        crate::training::settings(&file.config.trainjob, &file.documents, CLUSTER_DELETIONS_MAX)
     };
-    let want = Configured {
+    let want = TrainJobSettings {
         clock: DeadlineClock::Active,
-        at_once: 9,
+        deletions_max: 9,
         registry: "images.example".to_owned(),
         data_cache: true,
-        reports_port: 10444,
-        reports_pace: Pace { every: Duration::from_millis(400), burst: 3 },
+        status_port: 10444,
+        status_rate_limit: ProgressRateLimit { interval: Duration::from_millis(400), burst: 3 },
     };
     assert_eq!(said(&text), want);
-    let want = Configured {
+    let want = TrainJobSettings {
         clock: DeadlineClock::Auto,
-        at_once: AT_ONCE,
+        deletions_max: CLUSTER_DELETIONS_MAX,
         registry: String::new(),
         data_cache: false,
-        reports_port: 10443,
-        reports_pace: Pace { every: Duration::from_millis(200), burst: 10 },
+        status_port: 10443,
+        status_rate_limit: ProgressRateLimit { interval: Duration::from_millis(200), burst: 10 },
     };
     assert_eq!(said(""), want, "as Trainer has it");
     let zero = said(&format!("{TRAINER}statusServer: {{qps: 0, burst: 0}}\n"));
-    assert_eq!(zero.reports_pace, want.reports_pace, "nothing is said by it");
+    assert_eq!(zero.status_rate_limit, want.status_rate_limit, "nothing is said by it");
     assert_eq!(
         said(&format!("{OURS}trainjob: {{deadlineClock: creation}}\n")).clock,
         DeadlineClock::Creation
@@ -275,27 +275,27 @@ fn what_is_said_of_train_jobs_is_read() {
 }
 
 #[test]
-fn queues_may_stand_in_our_own_document() {
+fn our_own_document_may_configure_queues() {
     let text = format!(
         "{OURS}queueing: {{waitForPodsReady: {{timeout: 5m}}, multiKueue: {{origin: x}}, \
          integrations: {{frameworks: [pod, ray.io/rayjob], podOptions: {{podSelector: {{}}}}}}, \
          resources: {{transformations: [{{input: a, multiplyBy: b}}]}}}}\n"
     );
     let file = for_up(&text).unwrap();
-    assert_eq!(file.kept.queueing.as_ref().unwrap().str_at(&["waitForPodsReady", "timeout"]), "5m");
+    assert_eq!(file.documents.queueing.as_ref().unwrap().str_at(&["waitForPodsReady", "timeout"]), "5m");
     let want = [
-        "queueing: multiKueue: not built in, work is queued for one cluster",
-        "queueing: integrations.frameworks: ray.io/rayjob: not built in",
+        "queueing: multiKueue: not supported, Workloads are queued for one cluster",
+        "queueing: integrations.frameworks: ray.io/rayjob: not supported",
     ];
-    assert_eq!(file.notes, want);
-    let read = crate::queues::configured(&file.kept, "muster-system").unwrap();
-    assert_eq!(read.wait.map(|it| it.timeout.as_secs()), Some(300));
+    assert_eq!(file.warnings, want);
+    let read = crate::queues::settings(&file.documents, "muster-system").unwrap();
+    assert_eq!(read.wait_for_pods_ready.map(|it| it.timeout.as_secs()), Some(300));
     assert_eq!(read.frameworks, ["pod"]);
 }
 
 /// Shows: 976-06.
 #[test]
-fn the_system_is_never_let_in() {
+fn system_namespaces_are_never_managed() {
     let all = "{matchLabels: {}}";
     for (says, text, words) in [
         (
@@ -328,7 +328,7 @@ fn the_system_is_never_let_in() {
     let other =
         "{matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}";
     let file = for_up(&format!("{OURS}queueing: {{managedJobsNamespaceSelector: {other}}}\n")).unwrap();
-    let error = crate::queues::configured(&file.kept, "home").unwrap_err().to_string();
+    let error = crate::queues::settings(&file.documents, "home").unwrap_err().to_string();
     assert!(
         error.starts_with("configuration: queueing.managedJobsNamespaceSelector: Invalid value"),
         "{error}"
@@ -336,9 +336,9 @@ fn the_system_is_never_let_in() {
     assert!(error.contains("should not match the \"home\" namespace"), "{error}");
 }
 
-/// Every key of ours is told in the reference, and each key there is one.
+/// The reference documents exactly the keys of our own document.
 #[test]
-fn the_reference_names_every_key() {
+fn the_reference_documents_every_key() {
     let reference = include_str!("../../../../docs/reference.md");
     let chapter = reference.split("\n## The configuration file\n").nth(1).expect("there is a chapter");
     let chapter = chapter.split("\n## ").next().unwrap();
@@ -348,21 +348,22 @@ fn the_reference_names_every_key() {
         .map(str::trim)
         .filter(|it| !it.is_empty() && *it != ",")
         .collect();
-    let ours: Vec<String> = shape::paths(&ours::FIELDS);
+    let ours: Vec<String> = shape::paths(&muster::FIELDS);
     let ours: BTreeSet<&str> =
         ours.iter().map(String::as_str).filter(|path| !path.starts_with("queueing.")).collect();
     assert_eq!(named, ours.into_iter().chain(["queueing"]).collect());
 }
 
-/// The example is read as it stands.
 #[test]
-fn the_example_is_right() {
+fn the_example_configuration_is_valid() {
     let text = include_str!("../../../../examples/operator-config.yaml");
     let file = for_operator(text).unwrap();
-    assert!(file.ours.health.listen.is_some() && file.kept.queueing.is_some() && !file.gates.is_empty());
+    assert!(
+        file.config.health.listen.is_some() && file.documents.queueing.is_some() && !file.gates.is_empty()
+    );
 }
 
-/// Whether a table has a key, by its path: `[]` and `{}` end the name of a list and of a map.
+/// Whether a table has a key path; `[]` and `{}` end the name of a list and of a map.
 fn has_key(shape: &Shape, path: &str) -> bool {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let name = first.trim_end_matches(['[', ']', '{', '}']);
@@ -387,7 +388,7 @@ fn every_key_of_published_configuration_files_is_known() {
         (jobset::VERSION, include_str!("keys/jobset-0.12.txt")),
         (trainer::VERSION, include_str!("keys/trainer-2.3.txt")),
     ] {
-        let foreign = FOREIGN.iter().find(|it| it.version == version).unwrap();
+        let foreign = UPSTREAM_KINDS.iter().find(|it| it.version == version).unwrap();
         let unknown: Vec<&str> =
             keys.lines().filter(|key| !has_key(&Shape::Fields(foreign.fields), key)).collect();
         assert!(!keys.is_empty() && unknown.is_empty(), "{version}: {unknown:?}");
@@ -395,7 +396,7 @@ fn every_key_of_published_configuration_files_is_known() {
 }
 
 #[test]
-fn keys_of_kueue_that_do_nothing_are_told_with_the_reason() {
+fn ignored_keys_of_kueue_are_logged_with_a_reason() {
     let document = muster_tree::tree!({
         "visibilityServer": {"bindPort": 8082},
         "metrics": {"localQueueMetrics": {"enable": true}, "customLabels": [{"name": "team"}]},
@@ -405,7 +406,7 @@ fn keys_of_kueue_that_do_nothing_are_told_with_the_reason() {
     let mut wrong = Vec::new();
     shape::check(&Shape::Fields(&kueue::V1BETA2), &document, "", &mut wrong);
     assert_eq!(wrong, []);
-    let told = shape::idle("kueue", &Shape::Fields(&kueue::V1BETA2), &document).unwrap();
+    let told = shape::ignored_keys("kueue", &Shape::Fields(&kueue::V1BETA2), &document).unwrap();
     for key in [
         "visibilityServer",
         "metrics.localQueueMetrics",

@@ -1,21 +1,19 @@
-//! The configuration file of Trainer: which keys there are, and which of them do nothing here.
+//! The schema of Trainer's configuration file, and which keys have no effect here.
 
-use super::shape::{Field, Shape, needless, used};
+use super::shape::{Field, Shape, ignored, used};
 use super::upstream::{
     API_VERSION, BOUNDED, CERTIFICATES, CLIENT_CONNECTION, HEALTH, KIND, LEADER_ELECTION, PORT, TLS, WEBHOOK,
 };
 use crate::gates::TRAIN_JOB_STATUS;
 
-/// Its version.
-pub const VERSION: &str = "config.trainer.kubeflow.org/v1alpha1";
+pub const VERSION: &str = muster_api::train::consts::CONFIG_VERSION;
 
-/// The key that says how many TrainJobs are worked on at once.
+/// The `groupKindConcurrency` key of TrainJobs.
 pub const TRAIN_JOBS_AT_ONCE: &str = "TrainJob.trainer.kubeflow.org";
 
 const AT_ONCE: Shape = Shape::Whole(1, i64::MAX);
-const PLAIN: &str = "not there, numbers are told in plain HTTP";
+const PLAIN: &str = "not supported, metrics are served over plain HTTP";
 
-/// Its keys.
 pub const FIELDS: [Field; 12] = [
     API_VERSION,
     KIND,
@@ -25,8 +23,8 @@ pub const FIELDS: [Field; 12] = [
         "metrics",
         Shape::Fields(&[
             used("bindAddress", Shape::Bind),
-            needless("secureServing", Shape::Bool, PLAIN),
-            needless("auth", Shape::Fields(&[used("enabled", Shape::Bool)]), PLAIN),
+            ignored("secureServing", Shape::Bool, PLAIN),
+            ignored("auth", Shape::Fields(&[used("enabled", Shape::Bool)]), PLAIN),
         ]),
     ),
     HEALTH,
@@ -37,11 +35,11 @@ pub const FIELDS: [Field; 12] = [
                 "groupKindConcurrency",
                 Shape::Fields(&[
                     used(TRAIN_JOBS_AT_ONCE, AT_ONCE),
-                    needless("TrainingRuntime.trainer.kubeflow.org", AT_ONCE, BOUNDED),
-                    needless("ClusterTrainingRuntime.trainer.kubeflow.org", AT_ONCE, BOUNDED),
+                    ignored("TrainingRuntime.trainer.kubeflow.org", AT_ONCE, BOUNDED),
+                    ignored("ClusterTrainingRuntime.trainer.kubeflow.org", AT_ONCE, BOUNDED),
                 ]),
             ),
-            needless("cacheSyncTimeout", Shape::Whole(0, i64::MAX), BOUNDED),
+            ignored("cacheSyncTimeout", Shape::Whole(0, i64::MAX), BOUNDED),
         ]),
     ),
     used("certManagement", CERTIFICATES),
@@ -58,5 +56,5 @@ pub const FIELDS: [Field; 12] = [
     TLS,
 ];
 
-/// Keys that `muster up` acts upon, too.
-pub const EVERYWHERE: [&str; 2] = ["featureGates", "controller"];
+/// Keys that `muster up` uses, too.
+pub const USED_BY_UP: [&str; 2] = ["featureGates", "controller"];

@@ -1,71 +1,65 @@
-//! What the configuration files of JobSet, Kueue and Trainer have in common, and what of it means something here.
+//! The keys that the configuration files of JobSet, Kueue and Trainer share.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use muster_tree::Tree;
 
-use super::shape::{Field, Shape, bind, needless, used};
+use super::shape::{Field, Shape, bind, ignored, used};
 
-/// Why limits of a client are not needed.
-pub const BOUNDED: &str = "not needed, calls are bounded in flight instead";
-/// Why nothing is read from folders.
-const OWN_CERTIFICATES: &str = "not needed, certificates are made and renewed by the operator itself";
-/// Why names of what was installed are not taken over.
-pub const INSTALLED: &str = "not used, `muster install` names what it makes";
-const ALWAYS: &str = "not needed, of several operators one always leads";
-const TERMS: &str = "not used, a lead lasts 15 s without a renewal";
+/// Reason for ignoring client rate limits.
+pub const BOUNDED: &str = "not needed, requests in flight are limited instead";
+/// Reason for ignoring certificate directories.
+const OWN_CERTIFICATES: &str = "not needed, the operator generates and rotates its certificates";
+/// Reason for ignoring names of installed objects.
+pub const INSTALLED: &str = "not used, `muster install` names the objects";
+const ALWAYS: &str = "not needed, leader election is always on";
+const TERMS: &str = "not used, the lease duration is 15 s";
 const FIXED_PATHS: &str = "not used, the paths are /healthz and /readyz";
-/// What stands at a port.
 pub const PORT: Shape = Shape::Whole(1, 65535);
 
-/// `apiVersion` and `kind`: what a document is was looked at before its keys.
+/// `apiVersion` and `kind` are checked before the other keys.
 pub const API_VERSION: Field = used("apiVersion", Shape::Text);
-/// The other half.
 pub const KIND: Field = used("kind", Shape::Text);
 
-/// Where reviews are asked for.
 pub const WEBHOOK: Field = used(
     "webhook",
     Shape::Fields(&[
         used("port", PORT),
         used("host", Shape::Host),
-        needless("certDir", Shape::Text, OWN_CERTIFICATES),
+        ignored("certDir", Shape::Text, OWN_CERTIFICATES),
     ]),
 );
 
-/// The election.
 pub const LEADER_ELECTION: Field = used(
     "leaderElection",
     Shape::Fields(&[
-        needless("leaderElect", Shape::Bool, ALWAYS),
-        needless("leaseDuration", Shape::Span, TERMS),
-        needless("renewDeadline", Shape::Span, TERMS),
-        needless("retryPeriod", Shape::Span, TERMS),
-        needless("resourceLock", Shape::Text, INSTALLED),
-        needless("resourceName", Shape::Text, INSTALLED),
-        needless("resourceNamespace", Shape::Text, INSTALLED),
+        ignored("leaderElect", Shape::Bool, ALWAYS),
+        ignored("leaseDuration", Shape::Span, TERMS),
+        ignored("renewDeadline", Shape::Span, TERMS),
+        ignored("retryPeriod", Shape::Span, TERMS),
+        ignored("resourceLock", Shape::Text, INSTALLED),
+        ignored("resourceName", Shape::Text, INSTALLED),
+        ignored("resourceNamespace", Shape::Text, INSTALLED),
     ]),
 );
 
-/// Where probes are answered.
 pub const HEALTH: Field = used(
     "health",
     Shape::Fields(&[
         used("healthProbeBindAddress", Shape::Bind),
-        needless("readinessEndpointName", Shape::Text, FIXED_PATHS),
-        needless("livenessEndpointName", Shape::Text, FIXED_PATHS),
+        ignored("readinessEndpointName", Shape::Text, FIXED_PATHS),
+        ignored("livenessEndpointName", Shape::Text, FIXED_PATHS),
     ]),
 );
 
-/// Limits of the client.
-pub const CLIENT_CONNECTION: Field = needless(
+pub const CLIENT_CONNECTION: Field = ignored(
     "clientConnection",
     Shape::Fields(&[used("qps", Shape::Number), used("burst", Shape::Whole(0, i64::MAX))]),
     BOUNDED,
 );
 
-/// How many keys of a kind are worked on at once, and how long caches may take.
-pub const CONTROLLER: Field = needless(
+/// Reconcile concurrency and cache sync timeout.
+pub const CONTROLLER: Field = ignored(
     "controller",
     Shape::Fields(&[
         used("groupKindConcurrency", Shape::Map(&Shape::Whole(1, i64::MAX))),
@@ -74,49 +68,46 @@ pub const CONTROLLER: Field = needless(
     BOUNDED,
 );
 
-/// Certificates of the webhooks.
 pub const CERTIFICATES: Shape = Shape::Fields(&[
-    needless("enable", Shape::Bool, OWN_CERTIFICATES),
-    needless("webhookServiceName", Shape::Text, INSTALLED),
-    needless("webhookSecretName", Shape::Text, INSTALLED),
+    ignored("enable", Shape::Bool, OWN_CERTIFICATES),
+    ignored("webhookServiceName", Shape::Text, INSTALLED),
+    ignored("webhookSecretName", Shape::Text, INSTALLED),
 ]);
 
-/// How webhooks are encrypted.
 pub const TLS: Field = used(
     "tls",
     Shape::Fields(&[
         used("minVersion", Shape::Text),
         used("cipherSuites", Shape::List(&Shape::Text)),
-        needless("nextProtos", Shape::List(&Shape::Text), "not used, HTTP/1.1 and HTTP/2 are spoken"),
+        ignored("nextProtos", Shape::List(&Shape::Text), "not used, HTTP/1.1 and HTTP/2 are supported"),
     ]),
 );
 
-/// What a document of others says that means something here.
+/// The addresses in an upstream document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Brought {
-    /// Where reviews are asked for.
+pub struct UpstreamAddresses {
     pub webhooks: Option<SocketAddr>,
-    /// Where probes are answered; `Some(None)` says nowhere.
+    /// Health probes; `Some(None)` disables them.
     pub health: Option<Option<SocketAddr>>,
-    /// Where numbers are told.
+    /// Metrics; `Some(None)` disables them.
     pub metrics: Option<Option<SocketAddr>>,
 }
 
-impl Brought {
-    /// Reads a document that was found to be right.
-    pub fn of(document: &Tree) -> Brought {
+impl UpstreamAddresses {
+    /// Reads a validated document.
+    pub fn of(document: &Tree) -> UpstreamAddresses {
         let address = |path: &[&str]| document.at(path).and_then(Tree::as_str).and_then(bind);
-        Brought {
+        UpstreamAddresses {
             webhooks: webhooks(document),
             health: address(&["health", "healthProbeBindAddress"]),
             metrics: address(&["metrics", "bindAddress"]),
         }
     }
 
-    /// This, and what it does not say from `other`.
+    /// Fills what is unset from `other`.
     #[must_use]
-    pub fn or(self, other: Brought) -> Brought {
-        Brought {
+    pub fn or(self, other: UpstreamAddresses) -> UpstreamAddresses {
+        UpstreamAddresses {
             webhooks: self.webhooks.or(other.webhooks),
             health: self.health.or(other.health),
             metrics: self.metrics.or(other.metrics),
@@ -140,21 +131,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_means_something_is_read() {
+    fn addresses_of_upstream_documents_are_read() {
         let document = tree!({
             "webhook": {"port": 9444},
             "health": {"healthProbeBindAddress": ":8081"},
             "metrics": {"bindAddress": "0"},
         });
-        let want = Brought {
+        let want = UpstreamAddresses {
             webhooks: Some("0.0.0.0:9444".parse().unwrap()),
             health: Some(Some("0.0.0.0:8081".parse().unwrap())),
             metrics: Some(None),
         };
-        assert_eq!(Brought::of(&document), want);
-        let host = Brought::of(&tree!({"webhook": {"host": "10.0.0.1"}}));
+        assert_eq!(UpstreamAddresses::of(&document), want);
+        let host = UpstreamAddresses::of(&tree!({"webhook": {"host": "10.0.0.1"}}));
         assert_eq!(host.webhooks, Some("10.0.0.1:9443".parse().unwrap()));
-        assert_eq!(Brought::default().or(want), want);
+        assert_eq!(UpstreamAddresses::default().or(want), want);
         assert_eq!(want.or(host).webhooks, want.webhooks, "the first that says something counts");
     }
 }

@@ -1,18 +1,18 @@
-//! Objects in the version that somebody asks for: `ConversionReview` of `apiextensions.k8s.io/v1`.
+//! The CRD conversion webhook: `ConversionReview` of `apiextensions.k8s.io/v1`.
 //!
-//! Pure: bytes in, a review or what is wrong with the question out.
+//! Pure: request bytes in, a review or an error message out.
 
-use muster_install::conversion::serves;
+use muster_install::conversion::is_convertible;
 use muster_queue::kinds::convert::convert;
 use muster_tree::{Tree, tree};
 
 const API_VERSION: &str = "apiextensions.k8s.io/v1";
 const KIND: &str = "ConversionReview";
 
-/// The review that answers this one.
+/// Answers a ConversionReview.
 ///
 /// # Errors
-/// What is wrong with it, for whoever sent it.
+/// The request is malformed; the message is for the client.
 pub fn answer(bytes: &[u8]) -> Result<Tree, String> {
     let review = Tree::parse(bytes).map_err(|e| format!("the body is no JSON: {e}"))?;
     let (version, kind) = (review.str_at(&["apiVersion"]), review.str_at(&["kind"]));
@@ -25,14 +25,15 @@ pub fn answer(bytes: &[u8]) -> Result<Tree, String> {
     }
     let wanted = review.str_at(&["request", "desiredAPIVersion"]);
     let objects = review.items_at(&["request", "objects"]);
-    let stranger = objects.iter().map(|it| it.str_at(&["apiVersion"])).chain([wanted]).find(|it| !serves(it));
+    let stranger =
+        objects.iter().map(|it| it.str_at(&["apiVersion"])).chain([wanted]).find(|it| !is_convertible(it));
     let response = match stranger {
         None => {
             let converted = Tree::list(objects.iter().map(|it| convert(it, wanted)));
             tree!({"uid": uid, "convertedObjects": converted, "result": {"status": "Success"}})
         }
         Some(stranger) => {
-            let message = format!("muster converts nothing to or from {stranger:?}");
+            let message = format!("muster does not convert to or from {stranger:?}");
             tree!({"uid": uid, "result": {"status": "Failure", "message": message}})
         }
     };
@@ -51,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_come_back_in_the_version_that_was_asked_for() {
+    fn objects_are_converted_to_the_desired_version() {
         let told = asked("kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2");
         assert_eq!((told.str_at(&["uid"]), told.str_at(&["result", "status"])), ("u", "Success"));
         let queue = &told.items_at(&["convertedObjects"])[0];
@@ -60,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_refused() {
+    fn other_groups_are_rejected() {
         for (from, to) in [("kueue.x-k8s.io/v1beta1", "v1"), ("other/v1", "kueue.x-k8s.io/v1beta2")] {
             let told = asked(from, to);
             assert_eq!(told.str_at(&["result", "status"]), "Failure", "{from} to {to}");

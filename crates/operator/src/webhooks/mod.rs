@@ -1,28 +1,28 @@
-//! Admission of JobSets, queues and TrainJobs on a cluster, and their versions: the same decisions as in the embedded server, asked for over HTTPS.
+//! Admission and conversion webhooks for JobSets, queues and TrainJobs: the decisions of the embedded server over HTTPS.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - First it serves, then it is registered, then the operator says that it is in charge.
-//! - Nothing grows with what clients send: connections, reviews and their size are bounded, and time is.
-//! - Reached by URL, the authority is made at every start and kept nowhere; who registers tells the server about it.
-//!   Reached through a Service, certificates are kept and renewed ([`crate::certificates`]).
+//! - First the server listens, then the webhooks are registered, then the operator announces that it leads.
+//! - Bounded memory and time: connections, concurrent reviews, body sizes and durations are limited.
+//! - By URL the CA is created at every start and never persisted; the registration publishes it. Behind a Service the
+//!   certificates are persisted and rotated ([`crate::certificates`]).
 //!
 //! # Deliberately absent
 //!
-//! Who asks for a decision: whoever reaches the port may, as there is nothing to learn beyond it. What an API server hands
-//! on about queues is served beside that, and who asks there is looked at ([`crate::aggregated`]).
+//! Authentication of reviews: a client that reaches the port learns nothing from a decision. The visibility API on the
+//! same port authenticates and authorizes ([`crate::aggregated`]).
 
-mod behind;
+mod admission_review;
 mod conversion;
-mod everybody;
-mod hooks;
-mod intake;
-mod live;
-mod register;
-mod rehearsal;
-mod review;
-mod serve;
-mod tally;
+mod handlers;
+mod http_limits;
+mod live_lister;
+mod metrics;
+mod namespace_scope;
+mod registration;
+mod review_server;
+mod self_test;
+mod service_server;
 #[cfg(test)]
 mod tests;
 
@@ -34,78 +34,73 @@ use std::sync::Arc;
 use http::Request;
 use http_body_util::Either;
 use hyper::body::Incoming;
-use muster_api::words::jobset as words;
-use muster_apiserver::http::authority::Authority;
+use muster_api::consts::jobset as words;
+use muster_apiserver::http::certificate_authority::CertificateAuthority;
 use muster_apiserver::http::identity::IdentityError;
-use muster_apiserver::http::listen::{self, Connected, Listener, ServerConfig};
-use muster_apiserver::http::stop::{self, Stopper};
+use muster_apiserver::http::listen::{self, Listener, ServerConfig, TlsConnection};
+use muster_apiserver::http::shutdown::{self, StopHandle};
 use muster_cluster::KubeApi;
-use muster_install::hooks::Step;
+use muster_install::webhooks::AdmissionStep;
 
-pub use self::behind::{Behind, Manner};
-pub use self::everybody::keep as keep_everybody;
-pub use self::hooks::Deciders;
-use self::live::Source;
-pub use self::live::{LiveCluster, WHO_MAY};
-use self::register::Registration;
-pub use self::register::{MANAGER, RegisterError, call_on, exactly};
-use self::serve::Desk;
-pub use self::tally::{Counts, Tally};
-use crate::aggregated::Aggregated;
+pub use self::handlers::AdmissionHandlers;
+use self::live_lister::ListerFactory;
+pub use self::live_lister::{LiveCluster, SUBJECT_ACCESS_REVIEWS};
+pub use self::metrics::{WebhookCounts, WebhookMetrics};
+pub use self::namespace_scope::run as keep_everybody;
+use self::registration::Registration;
+pub use self::registration::{MANAGER, RegisterError, cluster_request, exact_preconditions};
+use self::review_server::ReviewServer;
+pub use self::service_server::{ServiceServerOptions, ServiceWebhookServer};
+use crate::aggregated::AggregatedEndpoint;
 use crate::ports::SystemClock;
 
-/// Connections at once: an API server keeps few and sends many questions over each.
+/// Concurrent connections: an API server keeps few and multiplexes requests over each.
 const CONNECTIONS_MAX: usize = 256;
-/// The names in the certificates: an authority may not be called as what it certifies.
-const CALLED: &str = "muster-webhooks";
-const AUTHORITY: &str = "muster-webhooks-ca";
+/// Subject names; a CA must not have the subject of what it signs.
+const SERVING_SUBJECT: &str = "muster-webhooks";
+const CA_SUBJECT: &str = "muster-webhooks-ca";
 
-/// Why there are no webhooks.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
-    /// The address is everywhere, which is nowhere to call.
+    /// The unspecified address is none that an API server could call.
     #[error(
         "webhooks cannot be called at {0}\n\nhint: name the one address that the API server reaches with `--webhook-listen ADDRESS:PORT`"
     )]
-    Everywhere(SocketAddr),
-    /// The address.
+    UnspecifiedAddress(SocketAddr),
     #[error("listening on {address}: {source}\n\nhint: choose another address with `--webhook-listen`")]
     Listen {
-        /// The address.
         address: SocketAddr,
         /// What the system said.
         source: io::Error,
     },
-    /// The certificate.
     #[error(transparent)]
     Certificate(#[from] IdentityError),
-    /// The cluster.
     #[error(transparent)]
     Register(#[from] RegisterError),
 }
 
-/// A desk that is served.
-struct Served {
-    stopper: Stopper,
+/// A running HTTPS listener.
+struct HttpsServer {
+    stopper: StopHandle,
     serving: tokio::task::JoinHandle<()>,
 }
 
-impl Served {
-    /// Serves on this socket, and beside it what an API server hands on, if that is wanted. Wants to be called inside a
-    /// runtime.
+impl HttpsServer {
+    /// Serves webhooks on this socket, and the visibility API where it is given. Must be called inside a tokio runtime.
     fn start(
         listener: TcpListener,
         tls: ServerConfig,
-        desk: Arc<Desk>,
-        handed: Option<Arc<Aggregated>>,
-    ) -> io::Result<Served> {
-        let (stopper, stop) = stop::pair();
+        reviews: Arc<ReviewServer>,
+        handed: Option<Arc<AggregatedEndpoint>>,
+    ) -> io::Result<HttpsServer> {
+        let (stopper, stop) = shutdown::pair();
         let listener = Listener::new(listener, tls, CONNECTIONS_MAX, stop)?;
-        let serving = tokio::spawn(listener.serve(move |by: &Connected| {
-            let (desk, handed, shown) = (desk.clone(), handed.clone(), Arc::new(listen::shown(by)));
+        let serving = tokio::spawn(listener.serve(move |by: &TlsConnection| {
+            let (desk, handed, shown) =
+                (reviews.clone(), handed.clone(), Arc::new(listen::peer_certificates(by)));
             move |request: Request<Incoming>| {
                 let (desk, shown) = (desk.clone(), shown.clone());
-                let handed = handed.clone().filter(|_| Aggregated::serves(request.uri().path()));
+                let handed = handed.clone().filter(|_| AggregatedEndpoint::serves(request.uri().path()));
                 async move {
                     match handed {
                         Some(handed) => handed.serve(&shown, request).await.map(Either::Right),
@@ -114,55 +109,55 @@ impl Served {
                 }
             }
         }));
-        Ok(Served { stopper, serving })
+        Ok(HttpsServer { stopper, serving })
     }
 
-    /// Answers what was asked and nothing more.
+    /// Stops accepting, and completes requests in flight.
     async fn stop(self) {
         self.stopper.stop();
         let _ = self.serving.await;
     }
 }
 
-/// Webhooks that are served, until they are stopped.
-pub struct Webhooks {
-    desk: Arc<Desk>,
-    steps: Vec<Step>,
+/// A running webhook server that is reached by URL.
+pub struct UrlWebhookServer {
+    desk: Arc<ReviewServer>,
+    steps: Vec<AdmissionStep>,
     base: String,
-    authority: Authority,
-    served: Served,
+    authority: CertificateAuthority,
+    server: HttpsServer,
 }
 
-impl Webhooks {
-    /// Serves at this address; port 0 picks a free one. Wants to be called inside a runtime.
+impl UrlWebhookServer {
+    /// Serves at this address; port 0 picks a free one. Must be called inside a tokio runtime.
     ///
     /// # Errors
     /// The address cannot be used.
     pub fn start(
         address: SocketAddr,
-        live: Box<dyn Source>,
-        deciders: Deciders,
-        tally: Arc<Tally>,
-    ) -> Result<Webhooks, WebhookError> {
+        live: Box<dyn ListerFactory>,
+        deciders: AdmissionHandlers,
+        tally: Arc<WebhookMetrics>,
+    ) -> Result<UrlWebhookServer, WebhookError> {
         if address.ip().is_unspecified() {
-            return Err(WebhookError::Everywhere(address));
+            return Err(WebhookError::UnspecifiedAddress(address));
         }
         let wrong = |source| WebhookError::Listen { address, source };
         let listener = TcpListener::bind(address).map_err(wrong)?;
         let base = format!("https://{}", listener.local_addr().map_err(wrong)?);
-        let authority = Authority::passing(AUTHORITY, &SystemClock)?;
-        let tls = authority.serving(CALLED, vec![address.ip().to_string()], None)?;
+        let authority = CertificateAuthority::generate_default(CA_SUBJECT, &SystemClock)?;
+        let tls = authority.server_config(SERVING_SUBJECT, vec![address.ip().to_string()], None)?;
         let steps = deciders.steps().collect();
-        let desk = Arc::new(Desk::new(live, deciders, tally));
-        let served = Served::start(listener, tls, desk.clone(), None).map_err(wrong)?;
-        Ok(Webhooks { desk, steps, base, authority, served })
+        let desk = Arc::new(ReviewServer::new(live, deciders, tally));
+        let served = HttpsServer::start(listener, tls, desk.clone(), None).map_err(wrong)?;
+        Ok(UrlWebhookServer { desk, steps, base, authority, server: served })
     }
 
-    /// Has the server of this connection ask here, and waits until it does, if it has JobSets to ask about: one of this
-    /// namespace, which is our own, is rehearsed. Ends early, with all taken back, when `quit` comes.
+    /// Registers the webhooks and waits until the API server calls them, if it serves JobSets: a dry run of a JobSet in this
+    /// namespace, the operator's own, triggers the calls. Rolls back and returns early when `quit` resolves.
     ///
     /// # Errors
-    /// It refuses, or does not reach us.
+    /// The API server rejects the registration, or does not reach the webhooks.
     pub async fn register<Q>(
         &self,
         api: &KubeApi,
@@ -172,16 +167,16 @@ impl Webhooks {
     ) -> Result<ControlFlow<Q>, RegisterError> {
         let (authority, steps) = (self.authority.certificate(), &self.steps);
         let registration = Registration::new(api, namespace, &self.base, authority, steps);
-        let heard: &dyn Fn() -> bool = &|| self.desk.heard(words::KIND);
+        let heard: &dyn Fn() -> bool = &|| self.desk.was_called(words::KIND);
         let done = registration.run(jobsets.then_some(heard), quit).await?;
         if done.is_continue() {
-            self.desk.ready(true);
+            self.desk.set_ready(true);
         }
         Ok(done)
     }
 
-    /// Answers what was asked and nothing more.
+    /// Stops accepting, and completes requests in flight.
     pub async fn stop(self) {
-        self.served.stop().await;
+        self.server.stop().await;
     }
 }

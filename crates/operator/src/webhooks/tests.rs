@@ -1,17 +1,17 @@
-//! Reviews as servers send them, and what they get.
+//! AdmissionReviews as API servers send them, and the responses.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use muster_install::hooks::{HOOKS, Hook};
+use muster_install::webhooks::{WEBHOOKS, Webhook};
 use muster_jobset::admission::Answer;
 use muster_schema::error::FieldError;
 use muster_schema::json_patch;
 use muster_tree::{Tree, tree};
 
-use super::review::{self, Question};
+use super::admission_review::{self, ReviewRequest};
 
-fn hook(name: &str) -> &'static Hook {
-    HOOKS.iter().find(|hook| hook.name == name).expect("there is such a hook")
+fn hook(name: &str) -> &'static Webhook {
+    WEBHOOKS.iter().find(|hook| hook.name == name).expect("there is such a hook")
 }
 
 fn set() -> Tree {
@@ -33,30 +33,30 @@ fn review(request: &Tree) -> Tree {
     tree!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request.clone()})
 }
 
-fn question() -> Question {
-    review::read(&review(&request()).to_json_bytes(), hook("mjobset.kb.io")).unwrap()
+fn question() -> ReviewRequest {
+    admission_review::decode(&review(&request()).to_json_bytes(), hook("mjobset.kb.io")).unwrap()
 }
 
 fn response(name: &str, answer: &Answer) -> Tree {
-    let told = review::write(&question(), hook(name), answer);
+    let told = admission_review::encode(&question(), hook(name), answer);
     assert_eq!(told.str_at(&["apiVersion"]), "admission.k8s.io/v1");
     assert_eq!(told.str_at(&["kind"]), "AdmissionReview");
     let response = told.get("response").cloned().unwrap();
-    assert_eq!(response.str_at(&["uid"]), "u", "the answer names its question");
+    assert_eq!(response.str_at(&["uid"]), "u", "the response echoes the uid");
     response
 }
 
 #[test]
-fn questions_are_read() {
+fn reviews_are_decoded() {
     let asked = question();
     assert_eq!((asked.namespace.as_str(), &asked.object, asked.old), ("n", &set(), None));
     let update = request().with(&["oldObject"], set().with(&["spec", "suspend"], true));
-    let asked = review::read(&review(&update).to_json_bytes(), hook("vjobset.kb.io")).unwrap();
+    let asked = admission_review::decode(&review(&update).to_json_bytes(), hook("vjobset.kb.io")).unwrap();
     assert_eq!(asked.old.unwrap().bool_at(&["spec", "suspend"]), Some(true));
 }
 
 #[test]
-fn what_is_no_question_is_told_in_plain_words() {
+fn malformed_reviews_are_rejected() {
     let good = review(&request());
     for (body, words) in [
         (b"{".to_vec(), "the body is no JSON"),
@@ -73,13 +73,13 @@ fn what_is_no_question_is_told_in_plain_words() {
         (good.with(&["request", "object"], "text").to_json_bytes(), "request.object is missing"),
         (good.with(&["request", "resource", "resource"], "pods").to_json_bytes(), "answers for"),
     ] {
-        let wrong = review::read(&body, hook("mjobset.kb.io")).unwrap_err();
+        let wrong = admission_review::decode(&body, hook("mjobset.kb.io")).unwrap_err();
         assert!(wrong.contains(words), "{wrong}");
     }
 }
 
 #[test]
-fn changes_are_a_patch_of_what_was_asked_about() {
+fn mutations_become_a_json_patch() {
     let changed = set().with(&["spec", "suspend"], false).with(&["metadata", "labels"], tree!({"a/b": "c"}));
     let told = response("mjobset.kb.io", &Answer { changed: Some(changed.clone()), ..Answer::default() });
     assert_eq!((told.bool_at(&["allowed"]), told.str_at(&["patchType"])), (Some(true), "JSONPatch"));
@@ -88,11 +88,11 @@ fn changes_are_a_patch_of_what_was_asked_about() {
     let same = response("mjobset.kb.io", &Answer { changed: Some(set()), ..Answer::default() });
     assert_eq!(same.get("patch"), None, "no change, no patch");
     let judge = response("vjobset.kb.io", &Answer { changed: Some(changed), ..Answer::default() });
-    assert_eq!(judge.get("patch"), None, "who only judges changes nothing");
+    assert_eq!(judge.get("patch"), None, "a validating webhook returns no patch");
 }
 
 #[test]
-fn refusals_say_what_is_wrong_and_where() {
+fn denials_carry_causes_with_field_paths() {
     let problems = vec![
         FieldError::required("spec.a", ""),
         FieldError::invalid("spec.replicatedJobs[0].name", "x", "too long"),
@@ -101,7 +101,7 @@ fn refusals_say_what_is_wrong_and_where() {
         Answer { problems, changed: Some(tree!({})), warnings: vec!["w".into()], ..Answer::default() };
     let told = response("mjobset.kb.io", &answer);
     assert_eq!((told.bool_at(&["allowed"]), told.get("patch")), (Some(false), None));
-    assert_eq!(told.items_at(&["warnings"]), [Tree::from("w")], "warnings are told also with a refusal");
+    assert_eq!(told.items_at(&["warnings"]), [Tree::from("w")], "warnings are returned with a denial, too");
     let status = told.get("status").unwrap();
     assert_eq!((status.int_at(&["code"]), status.str_at(&["reason"])), (Some(422), "Invalid"));
     assert_eq!(
