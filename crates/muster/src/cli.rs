@@ -1,91 +1,88 @@
-//! The words of the command line.
+//! The command line: subcommands and flags. The doc comments of flags and subcommands are the `--help` text.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use muster_operator::flags::time_span;
+use muster_operator::flags::parse_duration;
 pub use muster_operator::flags::{Durability, Isolation, LogFormat, LogLevel, OperatorFlags, Runtime};
 
-use crate::run::ranks::{HostMount, Variable};
+use crate::run::ranks::{EnvVariable, HostMount};
 
-/// Runs batch and AI-training work on Kubernetes, or without one.
+/// Run batch and AI training workloads on a Kubernetes cluster, or without one.
 #[derive(Debug, Parser)]
 #[command(name = "muster", version, about, disable_help_subcommand = true)]
 pub struct Cli {
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Starts a control plane on this machine.
+    /// Run a control plane on this host.
     Up(Box<UpFlags>),
-    /// Runs work and shows how it goes: on a control plane started for it, or on a server that is named.
+    /// Submit Jobs, JobSets, TrainJobs or pods and follow them to the end, on an embedded control plane or on a cluster.
     Run(Box<RunFlags>),
-    /// Gives nodes to an API server, real or embedded: simulated ones, or this machine.
+    /// Run nodes for an API server: simulated nodes, or this host.
     Node(NodeFlags),
-    /// Runs beside a real Kubernetes: runs and admits JobSets, and schedules the pods that name `muster-scheduler`.
+    /// Run the controllers, webhooks and scheduler of Muster against a Kubernetes cluster.
     Operator(OperatorFlags),
-    /// Installs the operator on a cluster, or brings it up to date: definitions, rights, the Deployment, webhooks.
+    /// Install or upgrade the operator on a cluster: CRDs, RBAC, the Deployment, webhook configurations.
     Install(Box<InstallFlags>),
-    /// Tells why something waits: a Workload, Job, JobSet or Pod, or a manifest that is not submitted yet.
+    /// Explain why a workload is pending: a Workload, Job, JobSet, TrainJob or Pod, or a manifest before it is submitted.
     Why(WhyFlags),
-    /// Runs in pods of JobSets that restart in place; environment variables tell it which.
+    /// Run the in-place restart agent in a pod of a JobSet; it is configured by environment variables.
     Agent(AgentFlags),
-    /// Prints the definitions of kinds that a cluster has to know, for `kubectl apply --server-side -f -`.
+    /// Print the CRDs that the operator needs, for `kubectl apply --server-side -f -`.
     Crds(CrdsFlags),
-    /// Saves the store of a data folder in one file, or restores it.
+    /// Save the store of a data directory to a file, or restore it.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
-    /// Prints the version.
+    /// Print the version of Muster and of the Kubernetes API that it serves.
     Version,
 }
 
-/// The flags of `run`.
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("what").required(true).args(["files", "ranks"])))]
 pub struct RunFlags {
-    /// Manifests: a file, a folder (not the folders inside it), or `-` for standard input; may be repeated.
+    /// Manifests: a file, a directory (not recursive), or `-` for standard input; may be repeated.
     #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
     pub files: Vec<PathBuf>,
-    /// Runs a command so many times, side by side, each copy with its RANK.
+    /// Run N copies of a command as an Indexed Job; each copy gets its index as RANK.
     #[arg(long, value_name = "N", requires = "command", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     pub ranks: Option<u32>,
-    /// A variable for the ranks, with its value or with the one it has here; may be repeated.
+    /// An environment variable for the ranks; without a value, that of the current environment; may be repeated.
     #[arg(short = 'e', long = "env", value_name = "NAME[=VALUE]", conflicts_with = "files", value_parser = variable)]
-    pub env: Vec<Variable>,
-    /// A folder or file of this machine that the ranks see at a path; may be repeated.
+    pub env: Vec<EnvVariable>,
+    /// Mount a directory or file of the host into the ranks; may be repeated.
     #[arg(long = "mount", value_name = "HOST:PATH", conflicts_with = "files", value_parser = mount)]
     pub mounts: Vec<HostMount>,
-    /// The command of the ranks, after `--`.
+    /// Command of the ranks, after `--`.
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "files")]
     pub command: Vec<String>,
-    /// The server to run on [default: a control plane of its own, gone afterwards].
+    /// The cluster to run on [default: an embedded control plane that ends with the run].
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sim_nodes", "nodes", "isolation"])]
     pub kubeconfig: Option<PathBuf>,
-    /// The namespace of objects that name none.
+    /// The namespace of objects without `metadata.namespace` [default: that of the kubeconfig].
     #[arg(short = 'n', long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
-    /// Ends the work after this time, e.g. `90s`, `10m`, `1h30m`.
-    #[arg(long, value_name = "TIME", value_parser = time_span)]
+    /// Delete the work when it has not finished after this time, e.g. `90s`, `10m`, `1h30m`.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub timeout: Option<Duration>,
-    /// Leaves everything as it is afterwards; a control plane of its own stays until a signal comes.
+    /// Do not delete the objects afterwards; keep the embedded control plane running until Ctrl-C.
     #[arg(long)]
     pub keep: bool,
-    /// Prints what would be submitted, and submits nothing.
+    /// Print the objects without submitting them.
     #[arg(long)]
     pub dry_run: bool,
-    /// `json`: the summary as one JSON object on stdout, log lines on stderr. With `--dry-run`: how to print.
+    /// `json`: print the summary as one JSON object on stdout, and logs on stderr. With `--dry-run`: the output format.
     #[arg(short = 'o', long, value_enum)]
     pub output: Option<Output>,
-    /// Prints no log lines.
+    /// Do not print container logs.
     #[arg(long)]
     pub no_logs: bool,
-    /// Shows no progress, and a summary only when something went wrong.
+    /// Do not show progress; print the summary only when the run did not complete.
     #[arg(short = 'q', long)]
     pub quiet: bool,
     /// Number of simulated nodes.
@@ -94,22 +91,22 @@ pub struct RunFlags {
     /// Node and ResourceSlice manifests; each Node becomes a simulated node.
     #[arg(long, value_name = "FILE")]
     pub nodes: Option<PathBuf>,
-    /// How pods of this machine are kept apart [default: auto].
+    /// Isolation of pods on the local node [default: auto].
     #[arg(long, value_enum)]
     pub isolation: Option<Isolation>,
-    /// Who runs containers on this machine [default: process].
+    /// The container runtime of the local node [default: process].
     #[arg(long, value_enum, conflicts_with_all = ["kubeconfig", "sim_nodes", "nodes", "ranks"])]
     pub runtime: Option<Runtime>,
-    /// How much to log.
+    /// The log level.
     #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
     pub log_level: LogLevel,
-    /// How log lines look.
+    /// The log format.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 }
 
-/// `NAME[=VALUE]`.
-fn variable(text: &str) -> Result<Variable, String> {
+/// Parses `NAME[=VALUE]`; without a value the variable must be set in the environment of this process.
+fn variable(text: &str) -> Result<EnvVariable, String> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
         None => (text, None),
@@ -118,12 +115,12 @@ fn variable(text: &str) -> Result<Variable, String> {
         return Err("write NAME=VALUE, or NAME for the value it has here".to_owned());
     }
     match value.or_else(|| std::env::var(name).ok()) {
-        Some(value) => Ok(Variable { name: name.to_owned(), value }),
+        Some(value) => Ok(EnvVariable { name: name.to_owned(), value }),
         None => Err(format!("{name} is not set here: write {name}=VALUE")),
     }
 }
 
-/// `HOST:PATH`.
+/// Parses `HOST:PATH`. Whether `HOST` exists is checked later, by [`HostMount::found`].
 fn mount(text: &str) -> Result<HostMount, String> {
     let (host, path) = text.split_once(':').ok_or("write HOST:PATH, such as /data:/data")?;
     if host.is_empty() || !path.starts_with('/') || path.contains(':') {
@@ -132,10 +129,10 @@ fn mount(text: &str) -> Result<HostMount, String> {
     Ok(HostMount { host: host.into(), path: path.into() })
 }
 
-/// Copies of a command that one machine is asked to run.
+/// The upper bound of `--ranks`: all of them may run on one host.
 const RANKS_MAX: i64 = 1_000;
 
-/// How something is printed.
+/// The format of `-o`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// YAML.
@@ -144,156 +141,149 @@ pub enum Output {
     Json,
 }
 
-/// The flags of `node`.
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).args(["sim_nodes", "nodes", "local"])))]
 pub struct NodeFlags {
-    /// The cluster to join [default: as kubectl would choose].
+    /// Kubeconfig of the cluster to join [default: as kubectl chooses it].
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Number of simulated nodes; they take free names.
+    /// Number of simulated nodes; their names do not clash with existing nodes.
     #[arg(long, value_name = "N")]
     pub sim_nodes: Option<u32>,
     /// Node manifests; each becomes a simulated node.
     #[arg(long, value_name = "FILE")]
     pub nodes: Option<PathBuf>,
-    /// Keeps volumes in this folder [default: $XDG_DATA_HOME/muster/node].
+    /// The directory of pods and volumes [default: $XDG_DATA_HOME/muster/node].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// This machine as a node that runs pods as processes.
+    /// Register this host as a node that runs pods.
     #[arg(long)]
     pub local: bool,
-    /// The name of the node that this machine is [default: its host name].
+    /// The name of the local node [default: the host name].
     #[arg(long, requires = "local")]
     pub name: Option<String>,
-    /// How pods of this machine are kept apart.
+    /// Isolation of pods on the local node.
     #[arg(long, value_enum, default_value_t = Isolation::Auto, requires = "local")]
     pub isolation: Isolation,
-    /// Who runs containers on this machine.
+    /// The container runtime of the local node.
     #[arg(long, value_enum, default_value_t = Runtime::Process, requires = "local")]
     pub runtime: Runtime,
-    /// Where the API server asks for logs and commands; it must reach this address.
+    /// The address of the kubelet API (logs, exec, attach, port-forward); the API server must reach it.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", requires = "local")]
     pub listen: SocketAddr,
-    /// Who may ask: callers with a certificate of this authority [default: that of the kubeconfig].
+    /// The CA that verifies client certificates of the kubelet API [default: the CA of the kubeconfig].
     #[arg(long, value_name = "FILE", requires = "local")]
     pub client_ca: Option<PathBuf>,
-    /// How much to log.
+    /// The log level.
     #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
     pub log_level: LogLevel,
-    /// How log lines look.
+    /// The log format.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 }
 
-/// The flags of `why`.
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("which").required(true).args(["what", "file"])))]
 pub struct WhyFlags {
-    /// What waits, such as `job/train`; workload, job, jobset, trainjob or pod.
+    /// The object, such as `job/train`; workload, job, jobset, trainjob or pod.
     #[arg(value_name = "KIND/NAME")]
     pub what: Option<String>,
-    /// A manifest instead: what would become of it, if it were submitted now; `-` for standard input.
+    /// A manifest instead: explain whether it would be admitted if it were submitted now; `-` for standard input.
     #[arg(short = 'f', long = "filename", value_name = "FILE|-")]
     pub file: Option<String>,
-    /// Its namespace [default: that of the kubeconfig].
+    /// The namespace of the object [default: that of the kubeconfig].
     #[arg(short = 'n', long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
-    /// The server to ask [default: as kubectl would choose].
+    /// The cluster [default: as kubectl would choose].
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Prints data instead of sentences.
+    /// Print the explanation as data instead of text.
     #[arg(short = 'o', long, value_enum)]
     pub output: Option<Output>,
 }
 
-/// The flags of `crds`.
 #[derive(Debug, Args)]
 pub struct CrdsFlags {
-    /// How to print.
+    /// The output format.
     #[arg(short = 'o', long, value_enum, default_value_t = Output::Yaml)]
     pub output: Output,
 }
 
-/// What to do with a snapshot.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotCommand {
-    /// Saves all objects, keys and certificates of a data folder that no server uses.
+    /// Save all objects, keys and certificates of a data directory that no server is using.
     Save(SnapshotFlags),
-    /// Restores them into an empty data folder.
+    /// Restore a snapshot into an empty data directory.
     Restore(SnapshotFlags),
 }
 
-/// The flags of `snapshot`.
 #[derive(Debug, Args)]
 pub struct SnapshotFlags {
-    /// The snapshot; it holds keys and is readable by its owner only.
+    /// The snapshot file; it contains private keys, so its mode is 0600.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The data folder [default: $XDG_DATA_HOME/muster].
+    /// The data directory [default: $XDG_DATA_HOME/muster].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 }
 
-/// The flags of `agent`.
 #[derive(Debug, Args)]
 pub struct AgentFlags {
-    /// How much to log.
+    /// The log level.
     #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
     pub log_level: LogLevel,
-    /// How log lines look.
+    /// The log format.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 }
 
-/// The flags of `install`.
 #[derive(Debug, Args)]
 pub struct InstallFlags {
-    /// The cluster to install on [default: as kubectl would choose].
+    /// Kubeconfig of the cluster [default: as kubectl chooses it].
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// The namespace of the operator [default: muster-system].
+    /// Namespace of the operator [default: muster-system].
     #[arg(long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
-    /// The image of the operator [default: muster, in this version].
+    /// Image of the operator [default: muster, in this version].
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<String>,
-    /// How many operators there are: one works, all answer webhooks [default: 2].
+    /// Replicas of the operator: one leader reconciles, all serve webhooks [default: 2].
     #[arg(long, value_name = "N")]
     pub replicas: Option<u32>,
-    /// The port of the Service of the webhooks [default: 443].
+    /// The port of the webhook Service [default: 443].
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub webhook_port: Option<u16>,
-    /// The operator's configuration: `muster.dev/v1alpha1`, and those of JobSet, Kueue and Trainer beside it.
+    /// The configuration file of the operator: `muster.dev/v1alpha1`, and those of JobSet, Kueue and Trainer beside it.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Stops other controllers of JobSets, queues or TrainJobs that run on the cluster, and takes their place.
+    /// Scale down other controllers of JobSets, queues or TrainJobs on the cluster, and replace them.
     #[arg(long)]
     pub take_over: bool,
-    /// Leaves out the ClusterTrainingRuntimes that are shipped.
+    /// Do not install the shipped ClusterTrainingRuntimes.
     #[arg(long)]
     pub without_runtimes: bool,
-    /// Prints what would be installed, without asking any cluster.
+    /// Print the manifests without connecting to a cluster.
     #[arg(long)]
     pub dry_run: bool,
-    /// How to print: with `--dry-run` the objects [default: yaml], without it what became of each [default: lines].
+    /// The output format: with `--dry-run` of the manifests [default: yaml], else of the results [default: lines].
     #[arg(short = 'o', long, value_enum)]
     pub output: Option<Output>,
 }
 
-/// The flags of `up`. What is not given comes from `--config`, then from the defaults.
+/// The flags of `up`. A flag that is absent is read from `--config`, then defaulted.
 #[derive(Debug, Default, Args)]
 pub struct UpFlags {
-    /// Keeps everything in this folder [default: $XDG_DATA_HOME/muster].
+    /// The data directory [default: $XDG_DATA_HOME/muster].
     #[arg(long, value_name = "DIR", conflicts_with = "ephemeral")]
     pub data_dir: Option<PathBuf>,
-    /// Keeps nothing: memory only, new credentials on every start.
+    /// Keep all data in memory, and create new credentials on every start.
     #[arg(long)]
     pub ephemeral: bool,
-    /// Address to serve on; port 0 picks a free one [default: 127.0.0.1:6443].
+    /// The address of the API server; port 0 picks a free port [default: 127.0.0.1:6443].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
-    /// Writes a ready-to-use context into this file; other contexts in it are kept.
+    /// Write a ready-to-use context into this file; other contexts in it are kept.
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Number of simulated nodes.
@@ -302,31 +292,31 @@ pub struct UpFlags {
     /// Node and ResourceSlice manifests; each Node becomes a simulated node.
     #[arg(long, value_name = "FILE")]
     pub nodes: Option<PathBuf>,
-    /// Controllers to run: comma separated, `*` for all, `-name` leaves one out.
+    /// Controllers to enable: comma-separated, `*` for all, `-name` disables one.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub controllers: Option<String>,
-    /// Admission steps to run: comma separated, `*` for all, `-name` leaves one out.
+    /// Admission plugins to run: comma separated, `*` for all, `-name` omits one.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub admission: Option<String>,
     /// Feature gates, e.g. `A=true,B=false`.
     #[arg(long, value_name = "GATES")]
     pub feature_gates: Option<String>,
-    /// A `muster.dev/v1alpha1` Configuration, with those of JobSet, Kueue and Trainer beside it; flags win over it.
+    /// Configuration file: a `muster.dev/v1alpha1` Configuration and those of JobSet, Kueue and Trainer; flags override it.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// How pods of this machine are kept apart [default: auto].
+    /// Isolation of pods on the local node [default: auto].
     #[arg(long, value_enum)]
     pub isolation: Option<Isolation>,
-    /// Who runs containers on this machine [default: process].
+    /// The container runtime of the local node [default: process].
     #[arg(long, value_enum)]
     pub runtime: Option<Runtime>,
-    /// When a write counts as kept.
+    /// The fsync policy: when a write is acknowledged.
     #[arg(long, value_enum)]
     pub durability: Option<Durability>,
-    /// How much to log.
+    /// The log level.
     #[arg(long, value_enum)]
     pub log_level: Option<LogLevel>,
-    /// How log lines look.
+    /// The log format.
     #[arg(long, value_enum)]
     pub log_format: Option<LogFormat>,
 }

@@ -1,4 +1,5 @@
-//! This machine as a node: what is found out about it, and the parts that make it one.
+//! The local node: this host as a node. Detects its capacity and isolation, and builds the kubelet, the container
+//! runtime and the cluster DNS.
 
 use std::fs;
 use std::io;
@@ -7,149 +8,143 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_api::node::Machine;
-use muster_api::port::Api;
-use muster_api::ports::{Clock, Entropy};
+use muster_api::client::Api;
+use muster_api::environment::{Clock, Entropy};
+use muster_api::node::MachineInfo;
 use muster_api::token;
 use muster_control::Controller;
-use muster_kubelet::Kubelet;
-use muster_kubelet::dns::{self, NameServer, Teller};
+use muster_kubelet::KubeletServer;
+use muster_kubelet::dns::{self, DnsResolver, DnsServer};
+use muster_node::local::container_spec::ClusterDns;
 use muster_node::local::dns::{Answer, Book, failure};
-use muster_node::local::dress::Resolver;
-use muster_node::local::machine::Here;
-use muster_node::local::ports::Ports;
-use muster_node::local::ring::Ring;
-use muster_node::local::{AskToken, Local, Setup};
+use muster_node::local::host::LocalHost;
+use muster_node::local::host_ports::HostPorts;
+use muster_node::local::pleg::PodEvents;
+use muster_node::local::{LocalKubelet, LocalKubeletConfig, RequestToken};
 use muster_operator::ports::SystemEntropy;
-use muster_process::{Applied, Containers, Engine, Isolation, Layout, Processes, Roster};
+use muster_process::{
+    ContainerEngine, ContainerRuntime, Isolation, IsolationFeature, PodDirs, PodRegistry, ProcessRuntime,
+};
 use muster_tree::{Text, Tree, tree};
 
-use crate::{cli, private};
+use crate::{cli, secure_fs};
 
-/// This program, also when its file was replaced meanwhile.
+/// The running executable. The path stays valid when an upgrade replaces the file, so that supervisors are of the same
+/// version as this process.
 const OWN_PROGRAM: &str = "/proc/self/exe";
-/// The address of a node that only its own process reaches.
+/// The address of a node if its kubelet API is not served over the network.
 const LOOPBACK: &str = "127.0.0.1";
-/// A token is replaced when so much of its time is over.
+/// A token is renewed when this share of its lifetime has passed, as the kubelet does.
 const REFRESH_PERCENT: u32 = 80;
-/// The folder of pods.
+/// The subdirectory of pods.
 const PODS: &str = "pods";
-/// The file that tells this machine's pods from another's.
-const MARK: &str = "machine";
-/// Pods that a machine takes, as a kubelet has it.
+/// The file with the machine ID, by which the node recognizes its own Node object and pods.
+const MACHINE_ID_FILE: &str = "machine";
+/// The pod capacity, the kubelet's default for `maxPods`.
 const PODS_MAX: i64 = 110;
-/// The abilities of our kubelet that a real API server asks for.
+/// The node's declared features: a kube-apiserver checks for them before it uses the kubelet API in that way.
 const FEATURES: [&str; 1] = ["ExtendWebSocketsToKubelet"];
 
-/// Why this machine cannot be a node.
+/// The local node cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
-    /// A file or folder.
+    /// A file or directory cannot be used.
     #[error("{path}: {source}", path = path.display())]
-    Folder {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Isolation that was asked for.
+    Directory { path: PathBuf, source: io::Error },
+    /// `--isolation namespaces` on a host that does not allow them.
     #[error(
         "pods cannot have namespaces of their own here: {0}\n\nhint: `--isolation none` runs them as plain processes"
     )]
     NoNamespaces(String),
-    /// The container engine that was asked for.
+    /// The container engine of `--runtime` does not respond.
     #[error("{0}")]
     NoEngine(String),
 }
 
-/// What is asked of the node.
-pub struct Wanted<'a> {
-    /// Its name.
+/// Options of the local node.
+pub struct LocalNodeOptions<'a> {
     pub name: Text,
-    /// The folder of everything it keeps.
-    pub folder: PathBuf,
-    /// Whether pods end with this process, however it ends.
-    pub passing: bool,
-    /// How pods are kept apart.
+    /// The data directory of the node: pods, volumes, machine ID.
+    pub dir: PathBuf,
+    /// Whether pods are killed when this process ends, even by SIGKILL.
+    pub ephemeral: bool,
+    /// Isolation of pods.
     pub isolation: cli::Isolation,
-    /// Who runs containers.
     pub runtime: cli::Runtime,
-    /// Processes and threads of a container, at most.
+    /// The PID limit of a container (processes and threads); `None` is unlimited.
     pub processes_max: Option<u32>,
-    /// Where its kubelet answers, if over the network.
+    /// The address of the kubelet API, if it is served over the network.
     pub kubelet: Option<SocketAddr>,
-    /// Where pods reach the API server; what the Service `kubernetes` says when absent.
+    /// Address and port at which pods reach the API server; if absent, those of the Service `kubernetes`.
     pub server: Option<(Text, u16)>,
-    /// For tokens of service accounts.
+    /// Requests ServiceAccount tokens.
     pub api: &'a Arc<dyn Api>,
 }
 
-/// A node that is ready to start.
+/// The parts of the local node, before the control loop runs them.
 pub struct LocalNode {
-    /// What tells it from other machines.
-    pub mark: Text,
-    /// Drives its pods.
+    /// The machine ID.
+    pub machine_id: Text,
     pub controller: Box<dyn Controller>,
-    /// Runs their containers.
-    pub containers: Arc<dyn Containers>,
-    /// Who lives there.
-    pub roster: Arc<Roster>,
-    /// Knows the names of pods and Services, where it may listen on the usual port.
-    pub names: Option<NameServer>,
+    pub containers: Arc<dyn ContainerRuntime>,
+    pub registry: Arc<PodRegistry>,
+    /// The cluster DNS, if it could bind port 53.
+    pub dns: Option<DnsServer>,
 }
 
 impl LocalNode {
-    /// Serves logs and commands of its pods.
+    /// Builds the kubelet API server of its pods.
     #[must_use]
-    pub fn kubelet(&self, clock: &Arc<dyn Clock>) -> Kubelet {
-        Kubelet::new(self.containers.clone(), self.roster.clone(), clock.clone())
+    pub fn kubelet(&self, clock: &Arc<dyn Clock>) -> KubeletServer {
+        KubeletServer::new(self.containers.clone(), self.registry.clone(), clock.clone())
     }
 }
 
-/// Makes this machine a node. Must be called within a tokio runtime.
+/// Builds the local node. Must be called within a tokio runtime.
 ///
 /// # Errors
-/// Its folder cannot be used, or the isolation that was asked for is not to be had.
-pub fn make(wanted: &Wanted<'_>) -> Result<LocalNode, LocalError> {
+/// The data directory cannot be used, the container engine does not respond, or the isolation is not available.
+pub fn create_local_node(wanted: &LocalNodeOptions<'_>) -> Result<LocalNode, LocalError> {
     let program = PathBuf::from(OWN_PROGRAM);
     let engine = engine(wanted.runtime)?;
     let isolation = match &engine {
-        // The engine keeps them apart: volumes stand at their places.
+        // A container engine isolates its containers itself, and mounts volumes at their paths.
         Some(_) => Isolation::Namespaces,
-        None => choose(wanted.isolation, &program)?,
+        None => select_isolation(wanted.isolation, &program)?,
     };
-    let layout = Layout::new(wanted.folder.join(PODS));
-    let in_the_way = |source| LocalError::Folder { path: layout.root().into(), source };
-    // Without namespaces a container's own user must reach its folder from outside.
+    let layout = PodDirs::new(wanted.dir.join(PODS));
+    let in_the_way = |source| LocalError::Directory { path: layout.root().into(), source };
+    // Without namespaces, a container that runs as another user (possible only if this process is root) reaches its
+    // volumes through these directories, and needs search permission on them.
     let others_pass = isolation == Isolation::None && own_ids().0 == 0;
-    for folder in [wanted.folder.as_path(), layout.root()] {
-        let make = if others_pass { private::passage } else { private::folder };
+    for folder in [wanted.dir.as_path(), layout.root()] {
+        let make = if others_pass { secure_fs::traversable_dir } else { secure_fs::private_dir };
         make(folder).map_err(in_the_way)?;
     }
-    let mark = mark(&wanted.folder)?;
-    let ring = Arc::new(Ring::default());
+    let mark = machine_id(&wanted.dir)?;
+    let ring = Arc::new(PodEvents::default());
     let bell = {
         let ring = ring.clone();
-        Box::new(move |id: &muster_process::Id| ring.ring(&id.pod))
+        Box::new(move |id: &muster_process::RunId| ring.ring(&id.pod))
     };
     let own = if engine.is_some() { Isolation::None } else { isolation };
-    let mut processes = Processes::open(layout.clone(), program, own, bell).map_err(in_the_way)?;
-    if wanted.passing {
+    let mut processes = ProcessRuntime::open(layout.clone(), program, own, bell).map_err(in_the_way)?;
+    if wanted.ephemeral {
         processes = processes.passing();
     }
     if let Some((engine, _)) = &engine {
         processes = processes.with_engine(*engine);
     }
-    let containers: Arc<dyn Containers> = Arc::new(processes);
-    let roster = Arc::new(Roster::default());
+    let containers: Arc<dyn ContainerRuntime> = Arc::new(processes);
+    let roster = Arc::new(PodRegistry::default());
     let net = net(&mark);
     let (names, told_names) = name_server(isolation, net, wanted).unzip();
-    let setup = Setup {
+    let setup = LocalKubeletConfig {
         names: told_names,
         name: wanted.name.clone(),
-        told: Machine {
+        told: MachineInfo {
             runtime: runtime(engine.as_ref()),
-            ..told(&wanted.folder, wanted.kubelet, &containers.applied())
+            ..machine_info(&wanted.dir, wanted.kubelet, &containers.isolation_features())
         },
         isolation,
         images: engine.is_some(),
@@ -157,36 +152,36 @@ pub fn make(wanted: &Wanted<'_>) -> Result<LocalNode, LocalError> {
         search_path: std::env::var("PATH").unwrap_or_default().into(),
         user: own_ids(),
         server: wanted.server.clone(),
-        ports: (isolation == Isolation::None).then(|| Ports::new(layout.clone())),
+        ports: (isolation == Isolation::None).then(|| HostPorts::new(layout.clone())),
         processes_max: wanted.processes_max,
         ask_token: Some(ask_token(wanted.api, &ring)),
         mark: mark.clone(),
     };
-    let here = Here::new(containers.clone(), layout);
-    let controller = Box::new(Local::new(setup, Box::new(here), ring, roster.clone()));
-    Ok(LocalNode { mark, controller, containers, roster, names })
+    let here = LocalHost::new(containers.clone(), layout);
+    let controller = Box::new(LocalKubelet::new(setup, Box::new(here), ring, roster.clone()));
+    Ok(LocalNode { machine_id: mark, controller, containers, registry: roster, dns: names })
 }
 
-/// The container engine that was asked for, and its version.
-fn engine(asked: cli::Runtime) -> Result<Option<(Engine, String)>, LocalError> {
+/// The container engine of `--runtime` and its version; `None` for processes.
+fn engine(asked: cli::Runtime) -> Result<Option<(ContainerEngine, String)>, LocalError> {
     let engine = match asked {
         cli::Runtime::Process => return Ok(None),
-        cli::Runtime::Docker => Engine::Docker,
-        cli::Runtime::Podman => Engine::Podman,
+        cli::Runtime::Docker => ContainerEngine::Docker,
+        cli::Runtime::Podman => ContainerEngine::Podman,
     };
     let version = engine.version().map_err(LocalError::NoEngine)?;
     Ok(Some((engine, version)))
 }
 
-/// What the node says runs its containers.
-fn runtime(engine: Option<&(Engine, String)>) -> Text {
+/// `status.nodeInfo.containerRuntimeVersion`.
+fn runtime(engine: Option<&(ContainerEngine, String)>) -> Text {
     match engine {
         Some((engine, version)) => format!("{}://{version}", engine.program()).into(),
         None => concat!("process://", env!("CARGO_PKG_VERSION")).into(),
     }
 }
 
-fn choose(asked: cli::Isolation, program: &Path) -> Result<Isolation, LocalError> {
+fn select_isolation(asked: cli::Isolation, program: &Path) -> Result<Isolation, LocalError> {
     if asked == cli::Isolation::None {
         return Ok(Isolation::None);
     }
@@ -200,10 +195,10 @@ fn choose(asked: cli::Isolation, program: &Path) -> Result<Isolation, LocalError
     }
 }
 
-/// What tells this machine from others; made once for a folder.
-fn mark(folder: &Path) -> Result<Text, LocalError> {
-    let path = folder.join(MARK);
-    let in_the_way = |source| LocalError::Folder { path: path.clone(), source };
+/// The machine ID; generated once per data directory, so that it survives restarts.
+fn machine_id(folder: &Path) -> Result<Text, LocalError> {
+    let path = folder.join(MACHINE_ID_FILE);
+    let in_the_way = |source| LocalError::Directory { path: path.clone(), source };
     match fs::read_to_string(&path) {
         Ok(text) if !text.trim().is_empty() => return Ok(text.trim().into()),
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(in_the_way(error)),
@@ -216,7 +211,8 @@ fn mark(folder: &Path) -> Result<Text, LocalError> {
     Ok(text.into())
 }
 
-/// The addresses of its pods: of loopback, and seldom those of another muster on this machine.
+/// The /16 of pod IPs, in 127.0.0.0/8. It is derived from the machine ID, so that two nodes on one host rarely share
+/// one.
 fn net(mark: &str) -> [u8; 2] {
     const FIRST: u8 = 16;
     const COUNT: u32 = 224;
@@ -224,54 +220,55 @@ fn net(mark: &str) -> [u8; 2] {
     [127, FIRST + u8::try_from(sum % COUNT).expect("a remainder of less than 256")]
 }
 
-/// Answers for a book of names.
+/// Adapts the DNS records of the node to the DNS server.
 struct Reader(Arc<Book>);
 
-impl Teller for Reader {
-    fn tell(&self, query: &[u8], room: usize) -> dns::Told {
+impl DnsResolver for Reader {
+    fn resolve(&self, query: &[u8], room: usize) -> dns::DnsOutcome {
         match self.0.answer(query, room) {
-            Answer::Reply(reply) => dns::Told::Reply(reply),
-            Answer::Elsewhere => dns::Told::Elsewhere,
-            Answer::Nothing => dns::Told::Nothing,
+            Answer::Reply(reply) => dns::DnsOutcome::Reply(reply),
+            Answer::Elsewhere => dns::DnsOutcome::Forward,
+            Answer::Nothing => dns::DnsOutcome::Drop,
         }
     }
 
-    fn failure(&self, query: &[u8]) -> Option<Vec<u8>> {
+    fn server_failure(&self, query: &[u8]) -> Option<Vec<u8>> {
         failure(query)
     }
 }
 
-/// A name server for pods: only where files can name it, which they do without a port, and pods can have such files.
+/// The cluster DNS. It needs port 53, because resolv.conf cannot name a port, and namespaces, because only there a pod
+/// has a resolv.conf of its own.
 fn name_server(
     isolation: Isolation,
     net: [u8; 2],
-    wanted: &Wanted<'_>,
-) -> Option<(NameServer, (Arc<Book>, Resolver))> {
+    wanted: &LocalNodeOptions<'_>,
+) -> Option<(DnsServer, (Arc<Book>, ClusterDns))> {
     if isolation == Isolation::None {
         return None;
     }
     let server = wanted.server.as_ref().and_then(|(host, _)| host.parse().ok());
     let book = Arc::new(Book::new(server));
-    let host = dns::Host::read(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
-    // The last address of the net is never a pod's.
+    let host = dns::HostResolvConf::read(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
+    // The last address of the /16 is never assigned to a pod.
     let at = Ipv4Addr::new(net[0], net[1], u8::MAX, u8::MAX);
-    let started = NameServer::start(at.into(), Arc::new(Reader(book.clone())), host.servers);
+    let started = DnsServer::start(at.into(), Arc::new(Reader(book.clone())), host.servers);
     let names = started.inspect_err(|error| tracing::info!(%at, %error, "no name server for pods")).ok()?;
-    if !names.is_usual() {
+    if !names.is_default_port() {
         tracing::info!(
             "no name server for pods: port 53 may not be had; names of pods are in their hosts files"
         );
         return None;
     }
     let search = host.search.iter().map(|it| Text::from(it.as_str())).collect();
-    Some((names, (book, Resolver { address: at.to_string().into(), search })))
+    Some((names, (book, ClusterDns { address: at.to_string().into(), search })))
 }
 
-fn told(folder: &Path, kubelet: Option<SocketAddr>, applied: &[Applied]) -> Machine {
+fn machine_info(folder: &Path, kubelet: Option<SocketAddr>, applied: &[IsolationFeature]) -> MachineInfo {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let system = read("/etc/os-release");
     let system = system.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
-    Machine {
+    MachineInfo {
         capacity: capacity(folder),
         address: kubelet.map_or_else(|| LOOPBACK.into(), |at| at.ip().to_string().into()),
         port: kubelet.map(|at| at.port()),
@@ -289,10 +286,10 @@ fn told(folder: &Path, kubelet: Option<SocketAddr>, applied: &[Applied]) -> Mach
     }
 }
 
-fn condition(one: &Applied) -> (Text, bool, Text, Text) {
-    let kind = Text::from(format!("muster.dev/{}", one.what.replace(' ', "-")));
+fn condition(one: &IsolationFeature) -> (Text, bool, Text, Text) {
+    let kind = Text::from(format!("muster.dev/{}", one.name.replace(' ', "-")));
     match &one.missing {
-        None => (kind, true, "Applied".into(), format!("applied to pods: {}", one.what).into()),
+        None => (kind, true, "Applied".into(), format!("applied to pods: {}", one.name).into()),
         Some(why) => (kind, false, "NotApplied".into(), why.as_str().into()),
     }
 }
@@ -307,22 +304,22 @@ fn capacity(folder: &Path) -> Tree {
         "ephemeral-storage": format!("{}Ki", disk / 1024)})
 }
 
-/// User and group number of this process.
+/// UID and GID of this process.
 fn own_ids() -> (u32, u32) {
     use std::os::unix::fs::MetadataExt;
     fs::metadata("/proc/self").map_or((0, 0), |own| (own.uid(), own.gid()))
 }
 
-fn ask_token(api: &Arc<dyn Api>, ring: &Arc<Ring>) -> AskToken {
+fn ask_token(api: &Arc<dyn Api>, ring: &Arc<PodEvents>) -> RequestToken {
     let (api, ring) = (api.clone(), ring.clone());
     Box::new(move |pod, audience, seconds, now| {
         let (call, uid) = token::request(pod, audience, seconds);
         let (ring, audience) = (ring.clone(), audience.to_owned());
         let refresh = now + Duration::from_secs(seconds.unsigned_abs()) * REFRESH_PERCENT / 100;
-        let heard = move |reply: Result<muster_api::port::Object, _>| match reply {
-            Ok(object) => ring.leave_token(&uid, &audience, token::of(&object.tree), refresh),
+        let heard = move |reply: Result<muster_api::client::ApiObject, _>| match reply {
+            Ok(object) => ring.leave_token(&uid, &audience, token::issued_token(&object.tree), refresh),
             Err(refusal) => tracing::warn!(?refusal, "no token of a service account; it is asked for again"),
         };
-        api.call(call, Box::new(heard));
+        api.send(call, Box::new(heard));
     })
 }

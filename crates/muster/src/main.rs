@@ -1,21 +1,21 @@
-//! The `muster` command: parses words, wires parts, prints lines. Everything clever lives in the other crates.
+//! The `muster` command: parses flags, wires the parts, prints results. All decisions are made in the other crates.
 
 mod agent;
 mod cli;
-mod door;
+mod control_plane;
 mod embedded;
+mod in_process_kubelet;
 mod install;
 mod local;
 mod node;
 mod nodes;
-mod plane;
-mod private;
+mod port_owner;
+mod resource_metrics;
 mod run;
+mod secure_fs;
 mod settings;
 mod snapshot;
 mod up;
-mod usage;
-mod who;
 mod why;
 
 use std::error::Error;
@@ -24,11 +24,12 @@ use std::process::ExitCode;
 use clap::Parser;
 use muster_tree::{Tree, tree};
 
-/// The exit code for a command that could not be run.
+/// The exit code when a command could not be run; a run with failed work exits with 1.
 const COULD_NOT_RUN: u8 = 2;
 
 fn main() -> ExitCode {
-    // Supervisors of containers are this program too, and want it before it has a second thread.
+    // Container supervisors are this program, re-executed with hidden arguments. They set up namespaces, which the
+    // kernel allows only while the process has one thread: they must be dispatched before any runtime starts.
     if let Some(code) = muster_process::run_hidden_command(std::env::args_os()) {
         return code;
     }
@@ -68,10 +69,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// What an operator wants of its cluster; `muster up` has it by itself.
+/// Prints the CRDs that an operator needs on a cluster; `muster up` installs its own.
 #[expect(clippy::print_stdout, reason = "data of the command line goes to stdout")]
 fn print_definitions(how: cli::Output) {
-    let all = muster_install::definitions();
+    let all = muster_install::crds();
     match how {
         cli::Output::Json => {
             println!("{}", tree!({"apiVersion": "v1", "kind": "List", "items": Tree::list(all)}).to_json());

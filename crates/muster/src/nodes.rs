@@ -1,94 +1,84 @@
-//! Which nodes there shall be: flags and files, read.
+//! Resolves `--sim-nodes` and `--nodes` to the nodes to run.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use muster_api::meta;
-use muster_node::folders::DiskFolders;
-use muster_node::plane::Nodes;
-use muster_node::published;
+use muster_node::control_plane::NodeSource;
+use muster_node::resource_slices;
+use muster_node::volume_dirs::DiskVolumeDirs;
 use muster_tree::Tree;
 
 use crate::local::LocalNode;
-use crate::{private, settings};
+use crate::{secure_fs, settings};
 
-/// The folder of volumes.
+/// The subdirectory of volumes.
 const VOLUMES: &str = "volumes";
 
-/// What is wrong with a file of nodes.
+/// An invalid `--nodes` file.
 #[derive(Debug, thiserror::Error)]
 pub enum NodesError {
-    /// The file of nodes cannot be read.
+    /// The file cannot be read.
     #[error("{path}: {source}", path = path.display())]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The file of nodes is not what it should be.
+    Read { path: PathBuf, source: io::Error },
+    /// The file is not YAML, or contains other kinds.
     #[error("{path}: {problem}: give Node, ResourceSlice and DeviceClass manifests, separated by `---`", path = path.display())]
-    Content {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
+    Content { path: PathBuf, problem: String },
 }
 
-/// The nodes of flags and files; `local` is this machine, where it is one of them.
+/// The nodes to run; `local` is the local node, if it was built.
 ///
 /// # Errors
-/// The file cannot be read, or holds something else.
-pub fn read(asked: &settings::Nodes, local: Option<LocalNode>) -> Result<Nodes, NodesError> {
+/// The file cannot be read, or contains other kinds.
+pub fn read(asked: &settings::NodeSetup, local: Option<LocalNode>) -> Result<NodeSource, NodesError> {
     Ok(match asked {
-        settings::Nodes::Local => {
-            local.map_or(Nodes::Count(0), |node| Nodes::Local(node.mark, node.controller))
+        settings::NodeSetup::Local => {
+            local.map_or(NodeSource::Count(0), |node| NodeSource::Local(node.machine_id, node.controller))
         }
-        settings::Nodes::Simulated(count) => Nodes::Count(*count as usize),
-        settings::Nodes::File(path) => Nodes::Manifests(read_file(path)?),
+        settings::NodeSetup::Simulated(count) => NodeSource::Count(*count as usize),
+        settings::NodeSetup::File(path) => NodeSource::Manifests(read_file(path)?),
     })
 }
 
-/// Where volumes of this machine are, beside the data. What is not kept is removed at the end.
+/// The volume directories below the data directory, or below a temporary one that is removed at the end.
 ///
 /// # Errors
-/// There is no place for what is not kept.
-pub fn folders(place: &settings::Place) -> io::Result<DiskFolders> {
-    let volumes = home(place)?.join(VOLUMES);
+/// The temporary directory cannot be created.
+pub fn volume_dirs(place: &settings::StorageLocation) -> io::Result<DiskVolumeDirs> {
+    let volumes = node_dir(place)?.join(VOLUMES);
     Ok(match place {
-        settings::Place::Folder(_) => DiskFolders::lasting(volumes),
-        settings::Place::Ephemeral => DiskFolders::passing(volumes),
+        settings::StorageLocation::Directory(_) => DiskVolumeDirs::lasting(volumes),
+        settings::StorageLocation::Ephemeral => DiskVolumeDirs::passing(volumes),
     })
 }
 
-/// Where pods and volumes of this machine are.
+/// The directory of pods and volumes.
 ///
 /// # Errors
-/// There is no place for what is not kept.
-pub fn home(place: &settings::Place) -> io::Result<PathBuf> {
+/// The temporary directory cannot be created.
+pub fn node_dir(place: &settings::StorageLocation) -> io::Result<PathBuf> {
     match place {
-        // Others stand in other folders: supervisors, and an engine that is asked to mount a part of it.
-        settings::Place::Folder(data) => std::path::absolute(data),
-        settings::Place::Ephemeral => private::passing(),
+        // Absolute, because supervisors and the container engine have other working directories.
+        settings::StorageLocation::Directory(data) => std::path::absolute(data),
+        settings::StorageLocation::Ephemeral => secure_fs::ephemeral_dir(),
     }
 }
 
-/// The manifests of a file: nodes and their devices. Other kinds are refused: nothing would act on them.
+/// The manifests of a file: Nodes and their devices. Other kinds are an error, because nothing would submit them.
 fn read_file(path: &Path) -> Result<Vec<Tree>, NodesError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| NodesError::Read { path: path.into(), source })?;
     let wrong = |problem: String| NodesError::Content { path: path.into(), problem };
     let documents = Tree::parse_yaml_documents(&text).map_err(|error| wrong(error.to_string()))?;
-    let items = documents.iter().flat_map(|document| match meta::kind_word(document).as_str() {
+    let items = documents.iter().flat_map(|document| match meta::kind_name(document).as_str() {
         "List" | "NodeList" | "ResourceSliceList" | "DeviceClassList" => {
             document.items_at(&["items"]).to_vec()
         }
         _ => vec![document.clone()],
     });
     let check = |document: Tree| {
-        let kind = meta::kind_word(&document);
-        if kind != "Node" && published::kind_of(&document).is_none() {
+        let kind = meta::kind_name(&document);
+        if kind != "Node" && resource_slices::kind_of(&document).is_none() {
             return Err(wrong(format!("kind {:?} is not a Node", kind.as_str())));
         }
         if meta::name(&document).is_empty() {
@@ -97,7 +87,7 @@ fn read_file(path: &Path) -> Result<Vec<Tree>, NodesError> {
         Ok(document)
     };
     let nodes: Vec<Tree> = items.map(check).collect::<Result<_, _>>()?;
-    if !nodes.iter().any(|it| meta::kind_word(it) == "Node") {
+    if !nodes.iter().any(|it| meta::kind_name(it) == "Node") {
         return Err(wrong("there is no Node in it".to_owned()));
     }
     Ok(nodes)

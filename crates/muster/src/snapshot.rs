@@ -1,29 +1,26 @@
-//! `muster snapshot save|restore FILE`: the store of a data folder in one file.
+//! `muster snapshot save|restore FILE`: copies the store of a data directory to a file, and back.
 //!
-//! A running server holds its folder: it has to be stopped first, and the refusal names it.
+//! A running server locks its data directory: it must be stopped first, and the error names its process.
 
 use std::path::PathBuf;
 
-use muster_store::copy::{self, Copied, CopyError};
+use muster_store::copy::{self, CopyError, SnapshotInfo};
 
 use crate::cli::{SnapshotCommand, SnapshotFlags};
 use crate::settings::{self, SettingsError};
 
-/// Why nothing was saved or restored.
+/// Nothing was saved or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// No folder.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The store or the file.
+    /// The store or the file cannot be used.
     #[error(transparent)]
     Copy(#[from] CopyError),
 }
 
-/// Saves or restores.
-///
 /// # Errors
-/// Nothing was done; the error says why.
+/// Nothing was written.
 pub fn run(command: &SnapshotCommand) -> Result<(), SnapshotError> {
     match command {
         SnapshotCommand::Save(flags) => {
@@ -44,7 +41,7 @@ fn folder(flags: &SnapshotFlags) -> Result<PathBuf, SettingsError> {
     flags.data_dir.clone().or_else(settings::data_home).ok_or(SettingsError::NoHome)
 }
 
-fn what(copied: &Copied) -> String {
+fn what(copied: &SnapshotInfo) -> String {
     format!("revision {} ({} bytes)", copied.revision, copied.bytes)
 }
 

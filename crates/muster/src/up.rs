@@ -1,4 +1,4 @@
-//! `muster up`: a control plane on this machine, from start to clean stop.
+//! `muster up`: runs the embedded control plane until SIGINT or SIGTERM, then stops it cleanly.
 
 use std::io;
 use std::net::TcpListener;
@@ -13,50 +13,49 @@ use crate::cli::UpFlags;
 use crate::embedded::{self, Embedded, EmbeddedError};
 use crate::settings::{self, Settings, SettingsError};
 
-/// Why `up` ended.
 #[derive(Debug, thiserror::Error)]
 pub enum UpError {
-    /// Flags or file.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Flags or file.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// It did not start.
+    /// The control plane did not start.
     #[error(transparent)]
     Start(#[from] EmbeddedError),
-    /// The controllers.
     #[error(
-        "the controllers ended by an error of their own, told above; all that was accepted is kept\n\nhint: start again, and report the error"
+        "the controllers crashed; the error is logged above, and all acknowledged writes are stored\n\nhint: start again, and report the error"
     )]
     Crashed,
-    /// The system.
     #[error("starting: {0}")]
     System(#[from] io::Error),
 }
 
-/// Runs until a signal comes.
+/// Runs until SIGINT, SIGTERM or a crash of the controllers.
 ///
 /// # Errors
-/// When it could not start.
+/// The control plane did not start, or its controllers crashed.
 pub fn run(flags: UpFlags) -> Result<(), UpError> {
     let mut file = config::read(flags.config.as_deref(), Command::Up)?;
-    let notes = std::mem::take(&mut file.notes);
-    let settings = settings::settle(flags, file, settings::data_home())?;
+    let notes = std::mem::take(&mut file.warnings);
+    let settings = settings::resolve(flags, file, settings::data_home())?;
     log::start(settings.log_level, settings.log_format);
-    settings.kept.tell(&notes);
-    names::unserved(&settings.controllers, &CONTROLLERS).iter().for_each(|words| tracing::warn!("{words}"));
+    settings.documents.log(&notes);
+    names::missing_dependencies(&settings.controllers, &CONTROLLERS)
+        .iter()
+        .for_each(|words| tracing::warn!("{words}"));
     let listener = embedded::listen(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(&settings, listener))
 }
 
 async fn serve(settings: &Settings, listener: TcpListener) -> Result<(), UpError> {
-    // Signals count from here on: a stop during the start is a stop as well.
+    // Signal handlers are installed before the start, so that a signal during the start is not lost: it stops the
+    // control plane as soon as it is up.
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let mut running = Embedded::start(settings, listener)?;
     announce(running.address(), running.kubeconfig());
-    // A server that accepts work nobody does is worse than none: whoever watches over the process starts it again.
+    // Without its controllers the server would accept objects that nothing reconciles. The process exits, so that its
+    // service manager restarts it.
     let ended = tokio::select! {
         _ = interrupt.recv() => Ok(()),
         _ = terminate.recv() => Ok(()),
@@ -66,7 +65,7 @@ async fn serve(settings: &Settings, listener: TcpListener) -> Result<(), UpError
     ended
 }
 
-/// The line that scripts wait for goes to stdout, talk to stderr.
+/// Prints the address, which scripts wait for, to stdout, and the hints to stderr.
 #[expect(clippy::print_stdout, reason = "the address is the data of this command")]
 fn announce(server: &str, kubeconfig: &Path) {
     println!("muster is ready at {server}");

@@ -1,53 +1,55 @@
-//! What the agent does about each state of its JobSet.
+//! The barrier of one pod: decides what the agent does for each state of the JobSet. Pure.
 
-use muster_api::jobset::{JobSetFacts, Strategy};
+use muster_api::consts::jobset::NO_IN_PLACE;
+use muster_api::jobset::{JobSetFacts, RestartStrategy};
 use muster_api::meta;
-use muster_api::words::jobset::NO_IN_PLACE;
 use muster_tree::Tree;
 
-/// One thing to do.
+/// A step of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// Tells that the pod is in this attempt.
+pub enum BarrierAction {
+    /// Write this in-place restart attempt into the annotation of the pod.
     Announce(u32),
-    /// Lets the work begin.
+    /// Lift the barrier: start the worker, or let the startup probe pass.
     Lift,
-    /// Ends, so that the container is started again.
+    /// Exit, so that the kubelet restarts the container.
     Restart,
 }
 
 /// The barrier of one pod.
 #[derive(Debug, Default)]
 pub struct Barrier {
-    /// The attempt that the pod is in, once it was told.
+    /// The attempt of this pod, once it was announced.
     attempt: Option<u32>,
     is_lifted: bool,
 }
 
 impl Barrier {
-    /// What to do about a state of the JobSet, in order.
-    pub fn see(&mut self, set: &Tree) -> Vec<Order> {
+    /// The steps for a state of the JobSet, in order.
+    pub fn observe(&mut self, set: &Tree) -> Vec<BarrierAction> {
         let facts = JobSetFacts::of(set);
-        if meta::annotation(set, NO_IN_PLACE).is_some() || facts.strategy() != Strategy::InPlace {
+        // Without in-place restarts there is nothing to wait for; the worker must start nevertheless.
+        if meta::annotation(set, NO_IN_PLACE).is_some() || facts.strategy() != RestartStrategy::InPlace {
             return self.lift().into_iter().collect();
         }
         let status = &facts.status;
         let mut orders = Vec::new();
+        // The attempt is fixed at the first observation: a restarted container joins the attempt after the current one.
         let attempt = *self.attempt.get_or_insert_with(|| {
             let attempt = status.in_place_current.map_or(0, |current| current + 1);
-            orders.push(Order::Announce(attempt));
+            orders.push(BarrierAction::Announce(attempt));
             attempt
         });
         if status.in_place_previous.is_some_and(|previous| attempt <= previous) {
-            orders.push(Order::Restart);
+            orders.push(BarrierAction::Restart);
         } else if status.in_place_current == Some(attempt) {
             orders.extend(self.lift());
         }
         orders
     }
 
-    fn lift(&mut self) -> Option<Order> {
-        (!std::mem::replace(&mut self.is_lifted, true)).then_some(Order::Lift)
+    fn lift(&mut self) -> Option<BarrierAction> {
+        (!std::mem::replace(&mut self.is_lifted, true)).then_some(BarrierAction::Lift)
     }
 }
 
@@ -66,7 +68,7 @@ mod tests {
 
     #[test]
     fn lives_of_a_pod() {
-        use Order::{Announce, Lift, Restart};
+        use BarrierAction::{Announce, Lift, Restart};
         let other = set(None, None).with(&["spec", "failurePolicy", "restartStrategy"], "Recreate");
         let disabled = set(None, None).with(&["metadata", "annotations", NO_IN_PLACE], "");
         let cases = [
@@ -96,7 +98,7 @@ mod tests {
         ];
         for (says, states, want) in cases {
             let mut barrier = Barrier::default();
-            let found: Vec<Vec<Order>> = states.iter().map(|state| barrier.see(state)).collect();
+            let found: Vec<Vec<BarrierAction>> = states.iter().map(|state| barrier.observe(state)).collect();
             assert_eq!(found, want, "{says}");
         }
     }

@@ -1,10 +1,11 @@
-//! `muster agent`: the part of a restart in place that runs in each pod.
+//! `muster agent`: the in-place restart agent, which runs in each pod of a JobSet with `restartStrategy: InPlaceRestart`.
 //!
-//! Pods of a JobSet that restarts in place wait at a barrier until all of them are in the same attempt. The agent tells
-//! the attempt of its pod in an annotation, reads from the JobSet's status which attempt all have reached and which is
-//! over, and starts the worker, lets a startup probe pass, or ends so that its container is started again.
+//! The pods wait at a barrier until all of them are in the same attempt. The agent writes the attempt of its pod into an
+//! annotation, and watches `status.currentInPlaceRestartAttempt` and `status.previousInPlaceRestartAttempt` of the
+//! JobSet. When all pods are in the current attempt it starts the worker or lets the startup probe pass; when its own
+//! attempt is outdated it exits, so that the kubelet restarts the container.
 //!
-//! It is set up by environment variables, as manifests for other JobSet controllers have them.
+//! It is configured by the environment variables of upstream's agent, so that the same manifests work.
 
 mod barrier;
 
@@ -12,9 +13,11 @@ use std::io;
 use std::process::{Child, Command, ExitCode};
 use std::time::Duration;
 
+use muster_api::client::{
+    ApiRequest, Preconditions, RequestTarget, RequestVerb, Subresource, WatchBatch, WatchChange, Watcher,
+};
+use muster_api::consts::jobset::IN_PLACE_ATTEMPT;
 use muster_api::kinds;
-use muster_api::port::{Act, Batch, Call, Change, Follow, Guard, Part, Target};
-use muster_api::words::jobset::IN_PLACE_ATTEMPT;
 use muster_cluster::{ConnectError, KubeApi};
 use muster_operator::log;
 use muster_tree::{Text, Tree, literal};
@@ -23,53 +26,49 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::AgentFlags;
-use barrier::{Barrier, Order};
+use barrier::{Barrier, BarrierAction};
 
-/// Who owns the annotation.
-const BY: Text = literal!("in-place-restart-agent");
-/// How often the worker and the watch are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long after a refusal the annotation is tried again.
+/// The field manager of the annotation.
+const FIELD_MANAGER: Text = literal!("in-place-restart-agent");
+/// The interval at which the worker and the watch are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// The pause before a failed annotation write is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// The longest head of a request of a probe.
+/// The longest head of a probe request.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
 
-/// Why it ended.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The environment.
     #[error(
         "{0}\n\nhint: set JOBSET_NAME and POD_NAME, and either WORKER_COMMAND or STARTUP_PROBE_PATH and STARTUP_PROBE_PORT"
     )]
     Environment(String),
-    /// The server.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The system.
     #[error("starting: {0}")]
     System(#[from] io::Error),
 }
 
-/// What happens when the barrier is lifted.
+/// What the agent does when the barrier is lifted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Task {
-    /// The worker runs, and the agent ends with it.
+    /// Run this command in a shell, and exit with its exit code.
     Worker(String),
-    /// A probe passes.
+    /// Answer the HTTP startup probe of the worker container.
     Probe { path: String, port: u16 },
 }
 
-/// What the environment says.
+/// The configuration, from environment variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Orders {
+struct AgentConfig {
     set: Text,
     pod: Text,
     task: Task,
     restart_code: u8,
 }
 
-impl Orders {
-    fn of(get: impl Fn(&str) -> Option<String>) -> Result<Orders, AgentError> {
+impl AgentConfig {
+    fn of(get: impl Fn(&str) -> Option<String>) -> Result<AgentConfig, AgentError> {
         let wrong = |words: String| AgentError::Environment(words);
         let required = |name: &str| {
             get(name)
@@ -99,20 +98,20 @@ impl Orders {
         let code = number("IN_PLACE_RESTART_EXIT_CODE", 1)?;
         let restart_code = u8::try_from(code)
             .map_err(|_| wrong(format!("IN_PLACE_RESTART_EXIT_CODE is {code}, and exit codes end at 255")))?;
-        Ok(Orders { set: required("JOBSET_NAME")?, pod: required("POD_NAME")?, task, restart_code })
+        Ok(AgentConfig { set: required("JOBSET_NAME")?, pod: required("POD_NAME")?, task, restart_code })
     }
 }
 
-/// Runs until its pod is to restart, the worker has ended, or a signal comes.
+/// Runs until the pod must restart, the worker exits, or a signal arrives.
 ///
 /// # Errors
-/// It could not start.
+/// The environment is incomplete, or the API server cannot be reached.
 pub fn run(flags: &AgentFlags) -> Result<ExitCode, AgentError> {
     log::start(flags.log_level, flags.log_format);
-    let orders = Orders::of(|name| std::env::var(name).ok())?;
+    let orders = AgentConfig::of(|name| std::env::var(name).ok())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(async {
-        // Signals count from here on: a stop during the start is a stop as well.
+        // Signal handlers are installed before the agent connects, so that a signal during the start is not lost.
         let (mut interrupt, mut terminate) =
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         let mut worker = None;
@@ -127,29 +126,31 @@ pub fn run(flags: &AgentFlags) -> Result<ExitCode, AgentError> {
     Ok(ExitCode::from(code))
 }
 
-/// Whatever ends the agent ends the worker.
+/// Kills the worker: it must not outlive the agent and join the next attempt of the other pods.
 fn end(worker: Option<Child>) {
     if let Some(mut worker) = worker {
-        // It may have ended by itself.
+        // An error means that it has exited already.
         let _ = worker.kill();
         let _ = worker.wait();
     }
 }
 
-async fn work(orders: &Orders, worker: &mut Option<Child>) -> Result<u8, AgentError> {
+async fn work(orders: &AgentConfig, worker: &mut Option<Child>) -> Result<u8, AgentError> {
     let api = KubeApi::connect(None).await?;
     let namespace = Text::from(api.namespace());
-    let mut follow = api.follow_one(&kinds::JOBSETS, &namespace, &orders.set);
+    let mut follow = api.watch_object(&kinds::JOBSETS, &namespace, &orders.set);
     let mut barrier = Barrier::default();
-    let mut look = tokio::time::interval(LOOK_EVERY);
+    let mut look = tokio::time::interval(POLL_INTERVAL);
     loop {
         look.tick().await;
-        for set in news(follow.as_mut(), &orders.set) {
-            for order in barrier.see(&set) {
+        for set in new_states(follow.as_mut(), &orders.set) {
+            for order in barrier.observe(&set) {
                 match order {
-                    Order::Announce(attempt) => announce(&api, &namespace, &orders.pod, attempt).await,
-                    Order::Restart => return Ok(orders.restart_code),
-                    Order::Lift => lift(&orders.task, worker)?,
+                    BarrierAction::Announce(attempt) => {
+                        announce(&api, &namespace, &orders.pod, attempt).await;
+                    }
+                    BarrierAction::Restart => return Ok(orders.restart_code),
+                    BarrierAction::Lift => lift(&orders.task, worker)?,
                 }
             }
         }
@@ -159,15 +160,15 @@ async fn work(orders: &Orders, worker: &mut Option<Child>) -> Result<u8, AgentEr
     }
 }
 
-/// The states of the JobSet that came since the last time.
-fn news(follow: &mut dyn Follow, name: &Text) -> Vec<Tree> {
+/// The states of the JobSet since the last call.
+fn new_states(follow: &mut dyn Watcher, name: &Text) -> Vec<Tree> {
     let mut all = Vec::new();
-    while let Some(batch) = follow.pull() {
+    while let Some(batch) = follow.try_next() {
         let objects = match batch {
-            Batch::Reset(objects) => objects,
-            Batch::Changes(changes) => changes
+            WatchBatch::Restarted(objects) => objects,
+            WatchBatch::Changes(changes) => changes
                 .into_iter()
-                .filter_map(|it| if let Change::Put(object) = it { Some(object) } else { None })
+                .filter_map(|it| if let WatchChange::Applied(object) = it { Some(object) } else { None })
                 .collect(),
         };
         all.extend(objects.into_iter().map(|it| it.tree).filter(|it| muster_api::meta::name(it) == *name));
@@ -175,20 +176,26 @@ fn news(follow: &mut dyn Follow, name: &Text) -> Vec<Tree> {
     all
 }
 
-/// Says which attempt the pod is in, until the server has taken it.
+/// Writes the attempt into the annotation of the pod; retries until the server accepts it, because the JobSet
+/// controller waits for all pods.
 async fn announce(api: &KubeApi, namespace: &Text, pod: &Text, attempt: u32) {
     let notes = Tree::map([(IN_PLACE_ATTEMPT, attempt.to_string())]);
     let body = muster_tree::tree!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod, "namespace": namespace}})
         .with(&["metadata", "annotations"], notes);
-    let on = Target {
+    let on = RequestTarget {
         kind: kinds::PODS.clone(),
         namespace: namespace.clone(),
         name: pod.clone(),
-        part: Part::Main,
+        subresource: Subresource::Main,
     };
-    let call = Call { by: BY, on, guard: Guard::default(), act: Act::Apply { body, force: true } };
+    let call = ApiRequest {
+        field_manager: FIELD_MANAGER,
+        target: on,
+        preconditions: Preconditions::default(),
+        verb: RequestVerb::Apply { body, force: true },
+    };
     while let Err(refusal) = api.perform(&call).await {
-        tracing::warn!(%pod, %refusal, "the attempt could not be told");
+        tracing::warn!(%pod, %refusal, "updating the in-place restart attempt failed; retrying");
         tokio::time::sleep(RETRY_AFTER).await;
     }
 }
@@ -208,10 +215,10 @@ fn lift(task: &Task, worker: &mut Option<Child>) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// Answers probes, one after the other.
+/// Answers probes, one at a time.
 async fn probe(listener: TcpListener, path: String) {
     while let Ok((stream, _)) = listener.accept().await {
-        // A probe that hangs up early asks again.
+        // The kubelet repeats the probe after a broken connection.
         let _ = tokio::time::timeout(Duration::from_secs(5), answer(stream, &path)).await;
     }
 }
@@ -239,7 +246,9 @@ mod tests {
         let named = [("JOBSET_NAME", "s"), ("POD_NAME", "p")];
         let orders = |more: &[(&str, &str)]| {
             let all: Vec<(&str, &str)> = named.iter().chain(more).copied().collect();
-            Orders::of(|name| all.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+            AgentConfig::of(|name| {
+                all.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            })
         };
         let plain = orders(&[]).unwrap();
         assert_eq!(
@@ -256,7 +265,8 @@ mod tests {
             let error = orders(more).unwrap_err().to_string();
             assert!(error.contains(words) && error.contains("hint:"), "{error}");
         }
-        let error = Orders::of(|name| (name == "POD_NAME").then(|| "p".to_owned())).unwrap_err().to_string();
+        let error =
+            AgentConfig::of(|name| (name == "POD_NAME").then(|| "p".to_owned())).unwrap_err().to_string();
         assert!(error.contains("JOBSET_NAME is not set"), "{error}");
     }
 }

@@ -1,112 +1,101 @@
-//! `muster install`: puts the operator on a cluster, or brings it up to date.
+//! `muster install`: installs or upgrades the operator on a cluster.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Nothing is written before it is known that all of it may be.
-//! - Installing twice changes nothing the second time; what the operator keeps in its objects stays.
-//! - What goes was installed by us: it has our label, and is deleted by its UID. Definitions and namespaces never go.
+//! - Nothing is written unless a dry run shows that the user may write all of it.
+//! - Installing the same version twice changes nothing; fields that the operator manages in its objects are preserved.
+//! - Only objects with our label are pruned, with a UID precondition. CRDs and namespaces are never deleted.
 //!
 //! # Deliberately absent
 //!
-//! Waiting for the pods: `kubectl rollout status` does.
+//! Waiting for the Deployment: use `kubectl rollout status`.
 
 mod apply;
-mod others;
-mod plane;
+mod cluster_client;
+mod conflicts;
 mod prune;
 
 use std::io;
 use std::path::PathBuf;
 
-use muster_api::port::Refusal;
+use muster_api::client::ApiError;
 use muster_install::{Options, manifests};
-use muster_operator::Parts;
-use muster_operator::away::{Away, AwayError};
+use muster_operator::OptionalComponents;
+use muster_operator::cluster_runtime::{ClusterRuntime, ClusterRuntimeError};
 use muster_operator::config;
 use muster_tree::{Tree, tree};
 
-use self::apply::Done;
-use self::plane::Plane;
+use self::apply::AppliedObject;
+use self::cluster_client::InstallClient;
 use crate::cli::{InstallFlags, Output};
 
-/// The oldest server that has all we need; conditions of webhooks could still be turned off there, which shows.
+/// The oldest supported server. `matchConditions` of webhooks are beta there and may be disabled, which the dry run
+/// detects.
 const OLDEST: (u32, u32) = (1, 29);
 
-/// Why nothing, or not all, was installed.
+/// Nothing, or not all, was installed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// The configuration file.
     #[error("reading {path}: {source}", path = path.display())]
-    Config {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// What the configuration file says.
+    Config { path: PathBuf, source: io::Error },
+    /// The configuration file is invalid.
     #[error("configuration {path}: {problem}", path = path.display())]
-    Wrong {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
-    /// No connection.
+    Wrong { path: PathBuf, problem: String },
     #[error(transparent)]
-    Away(#[from] AwayError),
-    /// A server that cannot do it.
+    Runtime(#[from] ClusterRuntimeError),
+    /// The server is older than [`OLDEST`].
     #[error(
         "the server is Kubernetes {0}.{1}, and the webhooks of Muster need {major}.{minor} or newer (matchConditions)",
         major = OLDEST.0,
         minor = OLDEST.1
     )]
     TooOld(u32, u32),
-    /// Two controllers would work against each other.
+    /// Another controller reconciles the same kinds.
     #[error(
         "another controller of JobSets, queues or TrainJobs runs on this cluster: {0}. Two of them would both make the Jobs of every JobSet and the JobSet of every TrainJob, or give away the same quota\n\nhint: `--take-over` stops it (`kubectl scale … --replicas=0`) and goes on; its JobSets, TrainJobs and jobs keep running"
     )]
-    Another(String),
-    /// The other one does not stop.
+    Conflict(String),
+    /// The Deployment of the other controller was scaled to zero, but its pods did not terminate in time.
     #[error("{0} was told to stop, and still has pods\n\nhint: look at them, and install again")]
-    StillThere(String),
-    /// The user may not.
+    ConflictRunning(String),
+    /// RBAC denies some of the writes.
     #[error(
         "this user may not install Muster; nothing was changed. The server says:\n{0}\n\nhint: install as an administrator of the cluster, or give one what `muster install --dry-run -o yaml` prints"
     )]
     Forbidden(String),
-    /// The server refuses.
-    #[error("{object}: {problem}\n\nhint: what was written before stays; mend this and install again")]
+    #[error(
+        "{object}: {problem}\n\nhint: objects applied before it are kept; fix this and run `muster install` again"
+    )]
     Refused {
-        /// What was to be written.
+        /// The object as kubectl names it.
         object: String,
-        /// What the server said.
+        /// The message of the server.
         problem: String,
     },
-    /// The server does not understand when hooks are asked.
+    /// The server drops `matchConditions`, so the webhooks would be called for every write.
     #[error(
         "the server drops `matchConditions` of {0}: it would ask Muster about every write\n\nhint: turn the feature gate AdmissionWebhookMatchConditions of the API server on, which it is by default"
     )]
-    NoConditions(String),
-    /// Runtimes that nobody judges now.
+    MatchConditionsDropped(String),
+    /// Training runtimes were not written, because their validating webhook did not answer.
     #[error(
         "all is written but runtimes that an operator would have to judge first, and none answers:\n{0}\n\nhint: install again when the operator is ready, see `kubectl -n {1} rollout status deployment/muster-operator`"
     )]
-    Unjudged(String, String),
-    /// The definition is there but not served.
+    NotValidated(String, String),
+    /// A CRD was written but is not established.
     #[error("{0} is not established; the server says: {1}")]
     NotServed(String, String),
-    /// A signal.
     #[error("stopped; install again to complete it")]
     Stopped,
 }
 
 impl InstallError {
-    fn refused(object: &str, why: &Refusal) -> InstallError {
-        InstallError::Refused { object: object.to_owned(), problem: why.words() }
+    fn refused(object: &str, why: &ApiError) -> InstallError {
+        InstallError::Refused { object: object.to_owned(), problem: why.message() }
     }
 }
 
-/// Installs, or prints what would be.
+/// Installs, or prints the manifests.
 ///
 /// # Errors
 /// See [`InstallError`].
@@ -117,40 +106,46 @@ pub fn run(flags: &InstallFlags) -> Result<(), InstallError> {
         print(&rendered(&all, flags.output.unwrap_or(Output::Yaml)));
         return Ok(());
     }
-    let mut away = Away::connect(flags.kubeconfig.as_deref())?;
+    let mut away = ClusterRuntime::connect(flags.kubeconfig.as_deref())?;
     let api = away.api().clone();
-    let tell: &dyn Fn(&Done) = &|done| {
+    let tell: &dyn Fn(&AppliedObject) = &|done| {
         if flags.output.is_none() {
             print(&format!("{done}\n"));
         }
     };
-    let rivals = Rivals { queues: options.queues, training: options.training, take_over: flags.take_over };
+    let rivals =
+        ConflictPolicy { queues: options.queues, training: options.training, take_over: flags.take_over };
     let work = install(&api, &all, rivals, tell);
-    let done = away.wait(work).ok_or(InstallError::Stopped)??;
+    let done = away.until_signal(work).ok_or(InstallError::Stopped)??;
     if let Some(output) = flags.output {
         print(&summary(&done, output));
     }
-    unjudged(&done, &options.namespace)
+    check_not_validated(&done, &options.namespace)
 }
 
-/// Runtimes that could not be written.
-fn unjudged(done: &[Done], namespace: &str) -> Result<(), InstallError> {
+/// An error if training runtimes could not be written.
+fn check_not_validated(done: &[AppliedObject], namespace: &str) -> Result<(), InstallError> {
     let left: Vec<String> =
-        done.iter().filter(|it| it.became == apply::UNJUDGED).map(|it| format!("  {it}")).collect();
-    if left.is_empty() { Ok(()) } else { Err(InstallError::Unjudged(left.join("\n"), namespace.to_owned())) }
+        done.iter().filter(|it| it.result == apply::NOT_VALIDATED).map(|it| format!("  {it}")).collect();
+    if left.is_empty() {
+        Ok(())
+    } else {
+        Err(InstallError::NotValidated(left.join("\n"), namespace.to_owned()))
+    }
 }
 
 fn options(flags: &InstallFlags) -> Result<Options, InstallError> {
     let usual = Options::default();
     let (config, parts, training) = match &flags.config {
-        None => (usual.config, Parts::default(), config::TrainJobs::default()),
+        None => (usual.config, OptionalComponents::default(), config::TrainJobConfig::default()),
         Some(path) => {
             let wrong = |source| InstallError::Config { path: path.clone(), source };
             let text = std::fs::read_to_string(path).map_err(wrong)?;
-            // Pods that end at once would leave webhooks that nobody answers.
+            // The operator exits when its configuration is invalid. Check it here: otherwise its webhooks would be registered
+            // with nothing behind them, and reject every write.
             let file = config::parse(&text, config::Command::Operator)
                 .map_err(|problem| InstallError::Wrong { path: path.clone(), problem })?;
-            (text, Parts::of(&file), file.ours.trainjob)
+            (text, OptionalComponents::of(&file), file.config.trainjob)
         }
     };
     Ok(Options {
@@ -160,8 +155,8 @@ fn options(flags: &InstallFlags) -> Result<Options, InstallError> {
         webhook_port: flags.webhook_port.unwrap_or(usual.webhook_port),
         queues: parts.queues,
         training: parts.training,
-        judges_training: parts.judges_training,
-        reports: parts.reports,
+        validates_training: parts.validates_training,
+        status_port: parts.status_port,
         runtimes: !flags.without_runtimes,
         runtime_registry: training.registry,
         data_cache: training.data_cache,
@@ -169,34 +164,36 @@ fn options(flags: &InstallFlags) -> Result<Options, InstallError> {
     })
 }
 
-/// What is done about others who do the same.
+/// Which other controllers conflict with this installation, and what to do about them.
 #[derive(Debug, Clone, Copy, Default)]
-struct Rivals {
-    /// Whether those who run queues are among them.
+struct ConflictPolicy {
+    /// Whether other queue controllers conflict: ours is enabled.
     queues: bool,
-    /// Whether those who run TrainJobs are.
+    /// Whether other TrainJob controllers conflict: ours is enabled.
     training: bool,
-    /// Whether they are stopped.
+    /// Scale them to zero instead of failing.
     take_over: bool,
 }
 
 async fn install(
-    plane: &impl Plane,
+    plane: &impl InstallClient,
     all: &[Tree],
-    rivals: Rivals,
-    tell: &dyn Fn(&Done),
-) -> Result<Vec<Done>, InstallError> {
-    let unread = |why: Refusal| InstallError::refused("the version of the server", &why);
+    rivals: ConflictPolicy,
+    tell: &dyn Fn(&AppliedObject),
+) -> Result<Vec<AppliedObject>, InstallError> {
+    let unread = |why: ApiError| InstallError::refused("the version of the server", &why);
     let (major, minor) = plane.version().await.map_err(unread)?;
     if (major, minor) < OLDEST {
         return Err(InstallError::TooOld(major, minor));
     }
-    apply::rehearse(plane, all).await?;
-    let running = others::running(plane, rivals).await?;
+    // Check permissions before scaling anything down: a failure here must leave the cluster as it was.
+    apply::dry_run_all(plane, all).await?;
+    let running = conflicts::find_running(plane, rivals).await?;
     if let (Some(other), false) = (running.first(), rivals.take_over) {
-        return Err(InstallError::Another(other.to_string()));
+        return Err(InstallError::Conflict(other.to_string()));
     }
-    others::stop(plane, &running, tell).await?;
+    // The other controllers stop before our objects are written, so that two never reconcile at the same time.
+    conflicts::scale_down(plane, &running, tell).await?;
     let mut done = Vec::new();
     for object in all {
         let one = apply::apply(plane, object).await?;
@@ -210,7 +207,7 @@ async fn install(
     Ok(done)
 }
 
-/// The objects as text.
+/// The manifests as text.
 fn rendered(all: &[Tree], output: Output) -> String {
     match output {
         Output::Yaml => all.iter().map(|object| format!("---\n{}", object.to_yaml())).collect(),
@@ -221,9 +218,9 @@ fn rendered(all: &[Tree], output: Output) -> String {
     }
 }
 
-/// What became of each.
-fn summary(done: &[Done], output: Output) -> String {
-    let all = tree!({"objects": Tree::list(done.iter().map(Done::tree))});
+/// The result of each object, as data.
+fn summary(done: &[AppliedObject], output: Output) -> String {
+    let all = tree!({"objects": Tree::list(done.iter().map(AppliedObject::tree))});
     match output {
         Output::Yaml => all.to_yaml(),
         Output::Json => all.to_json() + "\n",
@@ -237,28 +234,28 @@ fn print(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use muster_api::port::{Call, Kind, Object};
+    use muster_api::client::{ApiObject, ApiRequest, Kind};
 
     use super::*;
 
-    /// A server of this version that must not be asked for more.
+    /// A server of this version that fails every other request.
     struct Old(u32, u32);
 
-    impl Plane for Old {
-        async fn version(&self) -> Result<(u32, u32), Refusal> {
+    impl InstallClient for Old {
+        async fn version(&self) -> Result<(u32, u32), ApiError> {
             Ok((self.0, self.1))
         }
 
-        async fn perform(&self, call: &Call) -> Result<Object, Refusal> {
+        async fn perform(&self, call: &ApiRequest) -> Result<ApiObject, ApiError> {
             panic!("{call:?}");
         }
 
-        async fn rehearse(&self, _: &Call) -> Result<Object, Refusal> {
-            Err(Refusal::Unknown("it does not matter".to_owned()))
+        async fn dry_run(&self, _: &ApiRequest) -> Result<ApiObject, ApiError> {
+            Err(ApiError::Indeterminate("it does not matter".to_owned()))
         }
 
-        async fn labelled(&self, kind: &Kind, _: &[(&str, &str)]) -> Result<Vec<Object>, Refusal> {
-            Err(Refusal::Unknown(format!("{kind:?} were asked for")))
+        async fn list_by_labels(&self, kind: &Kind, _: &[(&str, &str)]) -> Result<Vec<ApiObject>, ApiError> {
+            Err(ApiError::Indeterminate(format!("{kind:?} were asked for")))
         }
     }
 
@@ -266,8 +263,9 @@ mod tests {
     #[tokio::test]
     async fn servers_without_conditions_are_too_old() {
         let all = manifests(&Options::default());
-        let told =
-            async |old: Old| install(&old, &all, Rivals::default(), &|_| {}).await.unwrap_err().to_string();
+        let told = async |old: Old| {
+            install(&old, &all, ConflictPolicy::default(), &|_| {}).await.unwrap_err().to_string()
+        };
         let said = told(Old(1, 28)).await;
         assert!(said.contains("Kubernetes 1.28") && said.contains("need 1.29 or newer"), "{said}");
         assert!(told(Old(1, 29)).await.contains("were asked for"), "this one is not");
@@ -275,6 +273,6 @@ mod tests {
 
     #[test]
     fn the_operator_looks_where_it_was_installed() {
-        assert_eq!(muster_cluster::NAMESPACE, muster_install::names::NAMESPACE);
+        assert_eq!(muster_cluster::DEFAULT_NAMESPACE, muster_install::names::NAMESPACE);
     }
 }

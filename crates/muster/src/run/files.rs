@@ -1,6 +1,6 @@
-//! Manifests of files, folders and standard input, each with the place it came from.
+//! Reads manifests from files, directories and standard input, each with its origin.
 //!
-//! Folders are read flat, in the order of their names; Lists are taken apart.
+//! Directories are read without recursion, sorted by file name; a `List` is split into its items.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use muster_api::meta;
 use muster_tree::Tree;
 
-/// What a file may hold at most.
+/// The upper bound of the size of a file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// How files of a folder end that are read.
+/// The file name extensions that are read from a directory.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Where a document stands.
+/// The origin of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// The file, as the user named it.
     pub file: String,
-    /// Which of its documents, from 1.
+    /// The number of the document in the file, from 1.
     pub number: usize,
 }
 
@@ -29,52 +29,33 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One object, and where it stands.
+/// A manifest and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Where.
     pub origin: Origin,
-    /// The object.
     pub tree: Tree,
 }
 
-/// Why there are no documents.
+/// The manifests cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
-    /// The system refused.
     #[error("{path}: {source}\n\nhint: `-f` takes a file, a folder, or `-` for standard input", path = path.display())]
-    Io {
-        /// On which file.
-        path: PathBuf,
-        /// What it said.
-        source: io::Error,
-    },
-    /// A file is too large.
+    Io { path: PathBuf, source: io::Error },
+    /// A file exceeds the upper bound.
     #[error("{path}: more than {FILE_BYTES_MAX} bytes\n\nhint: give manifests; data belongs into a volume", path = path.display())]
-    TooLarge {
-        /// Which one.
-        path: PathBuf,
-    },
-    /// A folder has nothing to read.
+    TooLarge { path: PathBuf },
+    /// A directory has no manifest.
     #[error("{path}: no file in it ends in .yaml, .yml or .json\n\nhint: folders inside it are not looked into", path = path.display())]
-    NothingInside {
-        /// Which one.
-        path: PathBuf,
-    },
-    /// A file cannot be read.
+    EmptyDirectory { path: PathBuf },
+    /// A file is not YAML.
     #[error("{file}: {problem}\n\nhint: give YAML or JSON manifests, separated by `---`")]
-    Unreadable {
-        /// Which one.
-        file: String,
-        /// Where and what.
-        problem: String,
-    },
+    Unreadable { file: String, problem: String },
 }
 
-/// Reads everything that was named, in order.
+/// Reads all sources in order.
 ///
 /// # Errors
-/// The first thing that cannot be read.
+/// The first source that cannot be read.
 pub fn read(sources: &[PathBuf], input: &mut dyn Read) -> Result<Vec<Document>, FilesError> {
     let mut all = Vec::new();
     for source in sources {
@@ -91,7 +72,7 @@ pub fn read(sources: &[PathBuf], input: &mut dyn Read) -> Result<Vec<Document>, 
     Ok(all)
 }
 
-/// The file itself, or what a folder holds.
+/// The file itself, or the manifests of a directory.
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, FilesError> {
     let io = |source| FilesError::Io { path: path.to_owned(), source };
     if !std::fs::metadata(path).map_err(io)?.is_dir() {
@@ -103,7 +84,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, FilesError> {
     let mut files: Vec<PathBuf> = files.into_iter().filter(|file| file.is_file() && ends(file)).collect();
     files.sort();
     if files.is_empty() {
-        return Err(FilesError::NothingInside { path: path.to_owned() });
+        return Err(FilesError::EmptyDirectory { path: path.to_owned() });
     }
     Ok(files)
 }
@@ -118,10 +99,10 @@ fn text_of(path: &Path, from: &mut dyn Read) -> Result<String, FilesError> {
     Ok(text)
 }
 
-/// The documents of a text. A List counts as one document.
+/// The documents of a text. All items of a `List` have the number of one document.
 ///
 /// # Errors
-/// It is no YAML.
+/// The text is not YAML.
 pub fn documents(file: &str, text: &str) -> Result<Vec<Document>, FilesError> {
     let wrong =
         |e: muster_tree::ParseError| FilesError::Unreadable { file: file.to_owned(), problem: e.to_string() };
@@ -129,7 +110,7 @@ pub fn documents(file: &str, text: &str) -> Result<Vec<Document>, FilesError> {
     let mut all = Vec::new();
     for (at, tree) in trees.into_iter().enumerate() {
         let origin = Origin { file: file.to_owned(), number: at + 1 };
-        if meta::kind_word(&tree) == "List" {
+        if meta::kind_name(&tree) == "List" {
             let inside = tree.items_at(&["items"]).iter();
             all.extend(inside.map(|item| Document { origin: origin.clone(), tree: item.clone() }));
         } else {
@@ -148,7 +129,7 @@ mod tests {
         let text = "kind: A\n---\n# nothing\n---\nkind: List\nitems: [{kind: B}, {kind: C}]\n";
         let found = documents("f.yaml", text).unwrap();
         let words: Vec<String> =
-            found.iter().map(|d| format!("{}: {}", d.origin, meta::kind_word(&d.tree))).collect();
+            found.iter().map(|d| format!("{}: {}", d.origin, meta::kind_name(&d.tree))).collect();
         assert_eq!(words, ["f.yaml document 1: A", "f.yaml document 2: B", "f.yaml document 2: C"]);
         let error = documents("f.yaml", "a: [").unwrap_err().to_string();
         assert!(error.starts_with("f.yaml: ") && error.contains("hint: give YAML"), "{error}");

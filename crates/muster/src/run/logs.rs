@@ -1,101 +1,95 @@
-//! Logs of all containers, read while they run.
+//! Follows the logs of all containers.
 //!
-//! One task per container reads its runs one after the other and hands lines on. When nobody takes them, the task
-//! stops reading and the server holds the rest.
+//! One task per container reads its runs in order and sends lines to the display. If the display is slow, the channel
+//! fills, the task stops reading, and backpressure reaches the server.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Every line of a run is handed on once, also over a broken connection and a restart: lines carry the time they
-//!   were written. (A server keeps the logs of the last two runs only; who crashes faster than one can ask loses some.)
-//! - At most [`LOGS_AT_ONCE_MAX`] logs are read at once; further ones wait their turn, nothing is left out.
+//! - Every line of a run is printed once, over broken connections and restarts: the timestamps of lines show which were
+//!   printed. (A kubelet keeps the logs of the last two runs only; of a container that restarts faster than requests
+//!   can follow, lines are lost.)
+//! - At most [`LOGS_AT_ONCE_MAX`] logs are followed at once; further containers wait for a free slot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use muster_api::client::{ApiError, Uid};
 use muster_api::meta;
-use muster_api::pod::Phase;
-use muster_api::port::{Refusal, Uid};
-use muster_cluster::{KubeApi, LogOf, Piece, PieceEnd};
+use muster_api::pod::PodPhase;
+use muster_cluster::{KubeApi, LogChunk, LogChunkEnd, LogRequest};
 use muster_tree::{Text, Tree};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
-use crate::run::pods::{self, Run};
+use crate::run::pods::{self, ContainerRun};
 
-/// Logs that are read at once.
+/// The upper bound of open log requests.
 pub const LOGS_AT_ONCE_MAX: usize = 256;
-/// Lines that may wait to be printed.
+/// The capacity of the channel to the display, in lines.
 const LINES_WAITING_MAX: usize = 1_024;
-/// How often a log is asked for that is not there yet, or whose connection broke.
+/// Attempts to read a log that is not available yet, or after a broken connection.
 const TRIES_MAX: u32 = 20;
-/// The pause between two tries.
+/// The pause between two attempts.
 const TRY_PAUSE: Duration = Duration::from_millis(250);
-/// Stretches of a container's log that are told apart.
+/// The upper bound of printed time ranges per container; older ranges are merged.
 const SPANS_MAX: usize = 64;
 
-/// What a log says.
+/// A piece of log output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
-    /// A line.
+pub enum LogOutput {
     Line(String),
-    /// What is drawn over what was drawn before in the same line: a progress bar, a prompt.
+    /// Output without a newline, which overwrites the previous drawing of the line: a progress bar, a prompt.
     Drawing(String),
-    /// The last drawing stays: its line ended with it.
+    /// The line ended; its last drawing is its text.
     Settled,
-    /// The log cannot be read, and why.
+    /// The log cannot be read, with the reason.
     Unreadable(String),
 }
 
-/// Who says something.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Speaker {
+pub struct LogSource {
     /// Namespace of the pod.
     pub namespace: Text,
-    /// The pod.
     pub pod: Text,
-    /// Its UID.
     pub uid: Uid,
-    /// The container.
     pub container: Text,
-    /// Whether it is one of several.
+    /// Whether the pod has several containers.
     pub one_of_several: bool,
 }
 
-/// Something said.
-pub type Spoken = (Arc<Speaker>, Said);
+pub type LogEvent = (Arc<LogSource>, LogOutput);
 
-/// All logs.
 pub struct Logs {
     api: KubeApi,
     slots: Arc<Semaphore>,
-    to: mpsc::Sender<Spoken>,
-    known: BTreeMap<(Uid, Text), Known>,
+    to: mpsc::Sender<LogEvent>,
+    known: BTreeMap<(Uid, Text), TailedContainer>,
     tasks: JoinSet<()>,
 }
 
-/// A container whose runs are read.
-struct Known {
-    /// The newest run that was handed to its task as the present one.
+/// A container with a followed log.
+struct TailedContainer {
+    /// The newest run that was sent to its task as the current one.
     attempt: i64,
-    /// And as the one before.
+    /// The newest run that was sent to its task as the previous one.
     previous: i64,
-    /// Closed when no more runs come.
-    runs: Option<mpsc::UnboundedSender<Run>>,
+    /// Dropped when no more runs are expected.
+    runs: Option<mpsc::UnboundedSender<ContainerRun>>,
 }
 
 impl Logs {
-    /// Begins, with no log yet. What they say comes out of the receiver.
+    /// Log output of all containers arrives at the receiver.
     #[must_use]
-    pub fn new(api: KubeApi) -> (Logs, mpsc::Receiver<Spoken>) {
+    pub fn new(api: KubeApi) -> (Logs, mpsc::Receiver<LogEvent>) {
         let (to, from) = mpsc::channel(LINES_WAITING_MAX);
         let slots = Arc::new(Semaphore::new(LOGS_AT_ONCE_MAX));
         (Logs { api, slots, to, known: BTreeMap::new(), tasks: JoinSet::new() }, from)
     }
 
-    /// Reads what of this pod's runs is not read yet.
-    pub fn look_at(&mut self, pod: &Tree) {
+    /// Starts to follow the runs of a pod that are not followed yet.
+    pub fn tail_pod(&mut self, pod: &Tree) {
         let uid = meta::uid(pod);
         for run in pods::runs(pod) {
             let key = (uid.clone(), run.container.clone());
@@ -103,36 +97,42 @@ impl Logs {
                 Some(known) => known,
                 None => {
                     let runs = self.begin(pod, &run.container);
-                    self.known.entry(key).or_insert(Known { attempt: -1, previous: -1, runs: Some(runs) })
+                    self.known.entry(key).or_insert(TailedContainer {
+                        attempt: -1,
+                        previous: -1,
+                        runs: Some(runs),
+                    })
                 }
             };
-            // A run that was asked for while it was the present one may have been followed by the next meanwhile.
+            // A run is requested both as the current and, after a restart, as the previous one: between the pod status and the
+            // request the container may have restarted, and then the first request got the log of the next run. The
+            // timestamps drop duplicates.
             let newest = if run.previous { &mut known.previous } else { &mut known.attempt };
             if run.attempt > *newest {
                 *newest = run.attempt;
-                // A task that is gone has said why.
+                // A task that has ended has reported why.
                 let _ = known.runs.as_ref().map(|runs| runs.send(run));
             }
         }
-        if Phase::of(pod.str_at(&["status", "phase"])).ended() {
+        if PodPhase::of(pod.str_at(&["status", "phase"])).is_terminal() {
             self.close(&uid);
         }
     }
 
-    /// No further runs of this pod come.
+    /// No further runs of this pod are expected.
     fn close(&mut self, uid: &Uid) {
         let from = (uid.clone(), Text::new());
         let own = self.known.range_mut(from..).take_while(|((of, _), _)| of == uid);
         own.for_each(|(_, known)| known.runs = None);
     }
 
-    /// No further runs come of any pod. Returns what has to be waited for.
+    /// No further runs of any pod are expected. Returns the tasks to wait for.
     pub fn close_all(self) -> JoinSet<()> {
         self.tasks
     }
 
-    fn begin(&mut self, pod: &Tree, container: &Text) -> mpsc::UnboundedSender<Run> {
-        let speaker = Arc::new(Speaker {
+    fn begin(&mut self, pod: &Tree, container: &Text) -> mpsc::UnboundedSender<ContainerRun> {
+        let speaker = Arc::new(LogSource {
             namespace: meta::namespace(pod),
             pod: meta::name(pod),
             uid: meta::uid(pod),
@@ -142,7 +142,7 @@ impl Logs {
         let (runs, mut next) = mpsc::unbounded_channel();
         let (api, slots, to) = (self.api.clone(), self.slots.clone(), self.to.clone());
         self.tasks.spawn(async move {
-            let mut reader = Reader { api, speaker, to, printed: Printed::default() };
+            let mut reader = Reader { api, speaker, to, printed: PrintedRanges::default() };
             while let Some(run) = next.recv().await {
                 let Ok(_slot) = slots.acquire().await else { return };
                 reader.read(&run).await;
@@ -152,38 +152,38 @@ impl Logs {
     }
 }
 
-/// Reads the runs of one container.
+/// Reads the logs of one container.
 struct Reader {
     api: KubeApi,
-    speaker: Arc<Speaker>,
-    to: mpsc::Sender<Spoken>,
-    printed: Printed,
+    speaker: Arc<LogSource>,
+    to: mpsc::Sender<LogEvent>,
+    printed: PrintedRanges,
 }
 
 impl Reader {
-    async fn read(&mut self, run: &Run) {
+    async fn read(&mut self, run: &ContainerRun) {
         let mut problem = String::new();
         for _ in 0..TRIES_MAX {
             let done = self.try_read(run).await;
             self.printed.end_span();
             match done {
                 Ok(()) => return,
-                // It was deleted: nobody expects more of it.
-                Err(Refusal::NotFound(words)) if words.starts_with("pods ") => return,
-                Err(Refusal::NotFound(words) | Refusal::Forbidden(words)) => {
+                // The pod was deleted, and its log with it.
+                Err(ApiError::NotFound(words)) if words.starts_with("pods ") => return,
+                Err(ApiError::NotFound(words) | ApiError::Forbidden(words)) => {
                     problem = words;
                     break;
                 }
-                Err(other) => problem = other.words(),
+                Err(other) => problem = other.message(),
             }
             tokio::time::sleep(TRY_PAUSE).await;
         }
-        self.say(Said::Unreadable(problem)).await;
+        self.say(LogOutput::Unreadable(problem)).await;
     }
 
-    async fn try_read(&mut self, run: &Run) -> Result<(), Refusal> {
-        let Speaker { namespace, pod, container, .. } = self.speaker.as_ref();
-        let of = LogOf {
+    async fn try_read(&mut self, run: &ContainerRun) -> Result<(), ApiError> {
+        let LogSource { namespace, pod, container, .. } = self.speaker.as_ref();
+        let of = LogRequest {
             namespace: namespace.clone(),
             pod: pod.clone(),
             container: container.clone(),
@@ -191,8 +191,8 @@ impl Reader {
             follow: !run.previous,
         };
         let mut lines = self.api.log(&of).await?;
-        let mut line = OpenLine::default();
-        while let Some(piece) = lines.next().await.map_err(Refusal::Unknown)? {
+        let mut line = PartialLine::default();
+        while let Some(piece) = lines.next().await.map_err(ApiError::Indeterminate)? {
             if let Some(said) = line.take(&piece, &mut self.printed) {
                 self.say(said).await;
             }
@@ -203,26 +203,26 @@ impl Reader {
         Ok(())
     }
 
-    async fn say(&self, said: Said) {
-        // Nobody listens any more at the end of the run.
+    async fn say(&self, said: LogOutput) {
+        // The receiver is dropped at the end of the run.
         let _ = self.to.send((self.speaker.clone(), said)).await;
     }
 }
 
-/// The line of a log that is being read: it may come in pieces.
+/// The current line of a log, which may arrive in several chunks.
 #[derive(Debug, Default)]
-struct OpenLine {
-    /// When it was written, once that is known; pieces after the first have no time of their own.
+struct PartialLine {
+    /// The timestamp of the line, once it has arrived; only the first chunk has one.
     at: Option<Timestamp>,
-    /// Whether its first piece was taken in.
+    /// Whether the first chunk, with the timestamp, was processed.
     begun: bool,
-    /// What was handed on last as a drawing.
+    /// The last drawing that was sent.
     drawn: Option<String>,
 }
 
-impl OpenLine {
-    /// What is handed on of a piece.
-    fn take(&mut self, piece: &Piece, printed: &mut Printed) -> Option<Said> {
+impl PartialLine {
+    /// Processes a chunk and returns the output to print.
+    fn take(&mut self, piece: &LogChunk, printed: &mut PrintedRanges) -> Option<LogOutput> {
         let mut text = piece.text.as_str();
         if !self.begun {
             let (at, rest) = stamped(text);
@@ -230,60 +230,60 @@ impl OpenLine {
             text = rest;
         }
         match piece.end {
-            // Its time may be cut in two.
-            PieceEnd::Pause if !self.begun && self.at.is_none() => None,
-            PieceEnd::Pause => self.draw(text, printed),
-            PieceEnd::Return => {
+            // The chunk may end within the timestamp: wait for the rest.
+            LogChunkEnd::Pause if !self.begun && self.at.is_none() => None,
+            LogChunkEnd::Pause => self.draw(text, printed),
+            LogChunkEnd::Return => {
                 self.begun = true;
                 self.draw(text, printed)
             }
-            PieceEnd::Line | PieceEnd::Full => {
+            LogChunkEnd::Line | LogChunkEnd::Full => {
                 let is_new = printed.is_new(self.at);
                 let drawn = self.drawn.take();
-                *self = OpenLine { begun: piece.end == PieceEnd::Full, ..OpenLine::default() };
+                *self = PartialLine { begun: piece.end == LogChunkEnd::Full, ..PartialLine::default() };
                 let stays = drawn.is_some_and(|drawn| text.is_empty() || drawn == text);
-                let said = if stays { Said::Settled } else { Said::Line(text.to_owned()) };
+                let said = if stays { LogOutput::Settled } else { LogOutput::Line(text.to_owned()) };
                 is_new.then_some(said)
             }
         }
     }
 
-    /// The log ends, perhaps in the middle of the line.
-    fn close(self, printed: &mut Printed) -> Option<Said> {
+    /// The log ended, possibly without a newline.
+    fn close(self, printed: &mut PrintedRanges) -> Option<LogOutput> {
         let is_new = self.begun && printed.is_new(self.at);
-        self.drawn.filter(|_| is_new).map(|_| Said::Settled)
+        self.drawn.filter(|_| is_new).map(|_| LogOutput::Settled)
     }
 
-    fn draw(&mut self, text: &str, printed: &Printed) -> Option<Said> {
+    fn draw(&mut self, text: &str, printed: &PrintedRanges) -> Option<LogOutput> {
         let same = self.drawn.as_deref() == Some(text);
         if text.is_empty() || same || !printed.would_be_new(self.at) {
             return None;
         }
         self.drawn = Some(text.to_owned());
-        Some(Said::Drawing(text.to_owned()))
+        Some(LogOutput::Drawing(text.to_owned()))
     }
 }
 
-/// Which stretches of time of a container's log were handed on.
+/// The time ranges of a container's log that were printed.
 #[derive(Debug, Default)]
-struct Printed {
-    /// Those of connections that are over.
+struct PrintedRanges {
+    /// Ranges of closed connections.
     spans: Vec<(Timestamp, Timestamp)>,
-    /// That of this connection.
+    /// The range of the current connection.
     now: Option<(Timestamp, Timestamp)>,
-    /// Whether the last line was new: the further parts of a long line have no time of their own.
+    /// Whether the last line was new. It decides for the continuation of a long line, which has no timestamp.
     last: bool,
 }
 
-impl Printed {
-    /// Whether a line written at an instant is to be handed on.
+impl PrintedRanges {
+    /// Whether a line with this timestamp was not printed yet.
     fn would_be_new(&self, at: Option<Timestamp>) -> bool {
         let Some(at) = at else { return self.last };
         !self.spans.iter().any(|(from, to)| (*from..=*to).contains(&at))
     }
 
-    /// Whether a line written at an instant is to be handed on; then it counts as such. A line of which only drawings
-    /// were handed on before the connection broke does not count: its end is still to come.
+    /// Like [`Self::would_be_new`], and marks the line as printed. A line of which only drawings were printed before the
+    /// connection broke is not marked, because its end is still to come.
     fn is_new(&mut self, at: Option<Timestamp>) -> bool {
         self.last = self.would_be_new(at);
         if let Some(at) = at.filter(|_| self.last) {
@@ -293,7 +293,7 @@ impl Printed {
         self.last
     }
 
-    /// A connection is over.
+    /// Closes the range of a connection.
     fn end_span(&mut self) {
         self.spans.extend(self.now.take());
         if self.spans.len() > SPANS_MAX {
@@ -303,7 +303,7 @@ impl Printed {
     }
 }
 
-/// The time in front of a line, and the line. The further parts of a long line have none.
+/// Splits the timestamp from a line. Continuations of a long line have none.
 fn stamped(line: &str) -> (Option<&str>, &str) {
     let looks_like_time =
         |word: &str| word.len() >= 20 && word.as_bytes()[4] == b'-' && word.as_bytes()[10] == b'T';
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn a_line_is_new_once() {
         let at = |secs: i64| Some(Timestamp::from_second(secs).unwrap());
-        let mut printed = Printed::default();
+        let mut printed = PrintedRanges::default();
         // Asked for the first run, and the second was there already.
         assert!(
             printed.is_new(at(10)) && printed.is_new(at(11)) && printed.is_new(at(11)),
@@ -348,35 +348,41 @@ mod tests {
     #[test]
     fn bars_are_handed_on_as_they_are_drawn() {
         let at = "2026-01-02T03:04:05.123456789Z";
-        let piece = |text: String, end| Piece { text, end };
-        let drawing = |text: &str| Some(Said::Drawing(text.to_owned()));
-        let mut printed = Printed::default();
-        let mut line = OpenLine::default();
+        let piece = |text: String, end| LogChunk { text, end };
+        let drawing = |text: &str| Some(LogOutput::Drawing(text.to_owned()));
+        let mut printed = PrintedRanges::default();
+        let mut line = PartialLine::default();
         for (says, text, end, want) in [
-            ("half a time", at[..9].to_owned(), PieceEnd::Pause, None),
-            ("the time in front of the first bar", format!("{at} "), PieceEnd::Return, None),
-            ("a bar that pauses", " 10%".to_owned(), PieceEnd::Pause, drawing(" 10%")),
-            ("it is drawn over", " 10%".to_owned(), PieceEnd::Return, None),
-            ("the next", " 20%".to_owned(), PieceEnd::Pause, drawing(" 20%")),
-            ("the line ends with it", " 20%".to_owned(), PieceEnd::Line, Some(Said::Settled)),
-            ("a line", format!("{at} a"), PieceEnd::Line, Some(Said::Line("a".to_owned()))),
-            ("an empty one", format!("{at} "), PieceEnd::Line, Some(Said::Line(String::new()))),
-            ("a prompt", format!("{at} name? "), PieceEnd::Pause, drawing("name? ")),
-            ("more of it", format!("{at} name? me"), PieceEnd::Line, Some(Said::Line("name? me".to_owned()))),
-            ("a long line", format!("{at} x"), PieceEnd::Full, Some(Said::Line("x".to_owned()))),
+            ("half a time", at[..9].to_owned(), LogChunkEnd::Pause, None),
+            ("the time in front of the first bar", format!("{at} "), LogChunkEnd::Return, None),
+            ("a bar that pauses", " 10%".to_owned(), LogChunkEnd::Pause, drawing(" 10%")),
+            ("it is drawn over", " 10%".to_owned(), LogChunkEnd::Return, None),
+            ("the next", " 20%".to_owned(), LogChunkEnd::Pause, drawing(" 20%")),
+            ("the line ends with it", " 20%".to_owned(), LogChunkEnd::Line, Some(LogOutput::Settled)),
+            ("a line", format!("{at} a"), LogChunkEnd::Line, Some(LogOutput::Line("a".to_owned()))),
+            ("an empty one", format!("{at} "), LogChunkEnd::Line, Some(LogOutput::Line(String::new()))),
+            ("a prompt", format!("{at} name? "), LogChunkEnd::Pause, drawing("name? ")),
+            (
+                "more of it",
+                format!("{at} name? me"),
+                LogChunkEnd::Line,
+                Some(LogOutput::Line("name? me".to_owned())),
+            ),
+            ("a long line", format!("{at} x"), LogChunkEnd::Full, Some(LogOutput::Line("x".to_owned()))),
             (
                 "its rest, which looks like a time",
                 at.to_owned(),
-                PieceEnd::Line,
-                Some(Said::Line(at.to_owned())),
+                LogChunkEnd::Line,
+                Some(LogOutput::Line(at.to_owned())),
             ),
-            ("a bar without an end", format!("{at} 5%"), PieceEnd::Return, drawing("5%")),
+            ("a bar without an end", format!("{at} 5%"), LogChunkEnd::Return, drawing("5%")),
         ] {
             assert_eq!(line.take(&piece(text, end), &mut printed), want, "{says}");
         }
-        assert_eq!(line.close(&mut printed), Some(Said::Settled));
+        assert_eq!(line.close(&mut printed), Some(LogOutput::Settled));
         printed.end_span();
-        let again = OpenLine::default().take(&piece(format!("{at} 5%"), PieceEnd::Return), &mut printed);
+        let again =
+            PartialLine::default().take(&piece(format!("{at} 5%"), LogChunkEnd::Return), &mut printed);
         assert_eq!(again, None, "over the next connection nothing comes twice");
     }
 

@@ -1,95 +1,86 @@
-//! What is to be submitted, in which order, and what of it is the work.
+//! Plans the submission: validates the documents, sorts them, and finds which of them are work.
 //!
-//! Everything that can be told without asking the server for more than its kinds is told here, before anything is
-//! submitted.
+//! All checks that need only the discovery of the server are made here, before anything is submitted.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Pure: the same documents and kinds make the same plan.
-//! - Definitions and namespaces come first, then runtimes; otherwise the order is that of the files.
+//! - Pure: the same documents and served kinds give the same plan.
+//! - Namespaces and CRDs come first, then training runtimes; otherwise the order of the files is kept.
 
-use muster_api::port::Kind;
+use muster_api::client::Kind;
+use muster_api::consts::DEFAULT_NAMESPACE;
+use muster_api::train::consts as train;
 use muster_api::train::kinds::{CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES};
-use muster_api::train::words as train;
-use muster_api::words::DEFAULT_NAMESPACE;
 use muster_api::{kinds, meta};
-use muster_cluster::Served;
+use muster_cluster::ServedResource;
 use muster_tree::{Text, Tree, tree};
 
 use crate::run::files::{Document, Origin};
 
-/// The kinds that are work, when nothing in the files owns them.
+/// The kinds that count as work, unless an object in the files owns them.
 const WORK: [(&str, &str); 4] =
     [("batch", "Job"), ("", "Pod"), ("jobset.x-k8s.io", "JobSet"), (train::GROUP, train::TRAIN_JOB)];
 
-/// What is submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
-    /// Where it stands.
+pub struct PlannedObject {
     pub origin: Origin,
-    /// Its kind.
     pub kind: Kind,
-    /// The object, with its namespace.
+    /// The object, with its namespace set.
     pub tree: Tree,
-    /// Whether it is work.
+    /// Whether the run follows it until it finishes.
     pub is_work: bool,
 }
 
-impl Item {
-    /// How people name it: `Job train`.
+impl PlannedObject {
+    /// `Kind name`, as in `Job train`.
     #[must_use]
     pub fn title(&self) -> String {
         let name = meta::name(&self.tree);
         let name = if name.is_empty() { self.tree.text_at(&["metadata", "generateName"]) } else { name };
-        format!("{} {name}", meta::kind_word(&self.tree))
+        format!("{} {name}", meta::kind_name(&self.tree))
     }
 }
 
-/// What is wrong with documents.
+/// The documents cannot be submitted.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// A document is no object.
+    /// A document is invalid.
     #[error("{origin}: {problem}\n\nhint: {hint}")]
-    Document {
-        /// Which one.
-        origin: Origin,
-        /// What is wrong.
-        problem: String,
-        /// What to do.
-        hint: String,
-    },
-    /// There is no work.
+    Document { origin: Origin, problem: String, hint: String },
+    /// No document is work.
     #[error(
         "there is no work in {files}\n\nhint: give a Job, a JobSet, a TrainJob or a Pod that no other object in the files owns; `muster up` serves objects without work"
     )]
-    NoWork {
-        /// What was read.
-        files: String,
-    },
+    NoWork { files: String },
 }
 
-/// Plans what these documents ask for. `namespace` is that of objects that name none.
+/// Plans the submission of these documents. `namespace` is the default of objects without one.
 ///
 /// # Errors
-/// The first document that cannot be submitted, or that none is work.
-pub fn plan(documents: &[Document], served: &[Served], namespace: &str) -> Result<Vec<Item>, PlanError> {
+/// The first document that cannot be submitted, or that no document is work.
+pub fn plan(
+    documents: &[Document],
+    served: &[ServedResource],
+    namespace: &str,
+) -> Result<Vec<PlannedObject>, PlanError> {
     let mut known = served.to_vec();
     for document in documents {
         known.extend(defined(&document.tree));
     }
     let item = |document: &Document| item(document, &known, namespace, documents);
-    let mut items: Vec<Item> = documents.iter().map(item).collect::<Result<_, _>>()?;
-    refuse_twins(&items)?;
+    let mut items: Vec<PlannedObject> = documents.iter().map(item).collect::<Result<_, _>>()?;
+    reject_duplicates(&items)?;
     if !items.iter().any(|item| item.is_work) {
         return Err(PlanError::NoWork { files: files_of(documents) });
     }
+    // A stable sort: within a rank the order of the files is kept.
     items.sort_by_key(|item| rank(&item.kind));
     Ok(items)
 }
 
-/// The same plan with the namespaces that it needs and no document makes, in front.
+/// The plan, preceded by the namespaces that its objects need and no document creates.
 #[must_use]
-pub fn with_namespaces(items: &[Item]) -> Vec<Item> {
+pub fn with_namespaces(items: &[PlannedObject]) -> Vec<PlannedObject> {
     let made = |name: &Text| {
         items.iter().any(|item| item.kind == kinds::NAMESPACES && meta::name(&item.tree) == *name)
     };
@@ -99,7 +90,7 @@ pub fn with_namespaces(items: &[Item]) -> Vec<Item> {
     needed.dedup_by(|a, b| a.0 == b.0);
     let missing =
         needed.into_iter().filter(|(name, _)| !name.is_empty() && name != DEFAULT_NAMESPACE && !made(name));
-    let namespace = |(name, origin): (Text, &Origin)| Item {
+    let namespace = |(name, origin): (Text, &Origin)| PlannedObject {
         origin: origin.clone(),
         kind: kinds::NAMESPACES.clone(),
         tree: tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
@@ -108,11 +99,11 @@ pub fn with_namespaces(items: &[Item]) -> Vec<Item> {
     missing.map(namespace).collect::<Vec<_>>().into_iter().chain(items.iter().cloned()).collect()
 }
 
-/// Two documents for one object: the second would be refused when the first already runs.
-fn refuse_twins(items: &[Item]) -> Result<(), PlanError> {
+/// Rejects two documents of one object: the second create would fail while the work of the first is running.
+fn reject_duplicates(items: &[PlannedObject]) -> Result<(), PlanError> {
     for (at, item) in items.iter().enumerate() {
         let name = meta::name(&item.tree);
-        let same = |other: &&Item| {
+        let same = |other: &&PlannedObject| {
             other.kind == item.kind
                 && meta::name(&other.tree) == name
                 && meta::namespace(&other.tree) == meta::namespace(&item.tree)
@@ -128,8 +119,8 @@ fn refuse_twins(items: &[Item]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Others may live in namespaces, and be of kinds that definitions make; TrainJobs are refused before their runtime is
-/// there.
+/// The order of submission. Other objects may need a namespace or a CRD of the files; the validating webhook rejects a
+/// TrainJob without an existing runtime.
 fn rank(kind: &Kind) -> u8 {
     match kind.plural.as_str() {
         "namespaces" if kind.group.is_empty() => 0,
@@ -139,7 +130,12 @@ fn rank(kind: &Kind) -> u8 {
     }
 }
 
-fn item(document: &Document, known: &[Served], namespace: &str, all: &[Document]) -> Result<Item, PlanError> {
+fn item(
+    document: &Document,
+    known: &[ServedResource],
+    namespace: &str,
+    all: &[Document],
+) -> Result<PlannedObject, PlanError> {
     let Document { origin, tree } = document;
     let wrong = |problem: String, hint: &str| PlanError::Document {
         origin: origin.clone(),
@@ -157,7 +153,7 @@ fn item(document: &Document, known: &[Served], namespace: &str, all: &[Document]
         let missing = if word.is_empty() { "kind" } else { "apiVersion" };
         return Err(wrong(format!("it has no {missing}"), "every manifest begins with apiVersion and kind"));
     }
-    let names = |s: &&Served| s.word == word && meta::api_version(&s.kind) == version;
+    let names = |s: &&ServedResource| s.kind_name == word && meta::api_version(&s.kind) == version;
     let Some(found) = known.iter().find(names) else {
         return Err(wrong(format!("no kind {word} of {version} is served"), &others(word, known)));
     };
@@ -170,40 +166,41 @@ fn item(document: &Document, known: &[Served], namespace: &str, all: &[Document]
         _ => tree.clone(),
     };
     let is_work = WORK.contains(&(found.kind.group.as_str(), word)) && !owned_inside(&tree, all);
-    Ok(Item { origin: origin.clone(), kind: found.kind.clone(), tree, is_work })
+    Ok(PlannedObject { origin: origin.clone(), kind: found.kind.clone(), tree, is_work })
 }
 
-/// Whether another document is its owner.
+/// Whether another document is the owner of this object.
 fn owned_inside(tree: &Tree, all: &[Document]) -> bool {
-    meta::owners(tree).any(|owner| {
+    meta::owner_references(tree).any(|owner| {
         all.iter()
-            .any(|other| meta::kind_word(&other.tree) == owner.kind && meta::name(&other.tree) == owner.name)
+            .any(|other| meta::kind_name(&other.tree) == owner.kind && meta::name(&other.tree) == owner.name)
     })
 }
 
-/// The kinds that a definition makes.
-fn defined(tree: &Tree) -> Vec<Served> {
-    if meta::kind_word(tree) != "CustomResourceDefinition" {
+/// The resources that a CRD defines.
+fn defined(tree: &Tree) -> Vec<ServedResource> {
+    if meta::kind_name(tree) != "CustomResourceDefinition" {
         return Vec::new();
     }
     let served = |version: &&Tree| version.bool_at(&["served"]) == Some(true);
     let versions = tree.items_at(&["spec", "versions"]).iter().filter(served);
-    let kind = |version: &Tree| Served {
+    let kind = |version: &Tree| ServedResource {
         kind: Kind {
             group: tree.text_at(&["spec", "group"]),
             version: version.text_at(&["name"]),
             plural: tree.text_at(&["spec", "names", "plural"]),
         },
-        word: tree.text_at(&["spec", "names", "kind"]),
+        kind_name: tree.text_at(&["spec", "names", "kind"]),
         namespaced: tree.str_at(&["spec", "scope"]) == "Namespaced",
     };
     versions.map(kind).collect()
 }
 
-fn others(word: &str, known: &[Served]) -> String {
-    let alike = known.iter().filter(|s| s.word.eq_ignore_ascii_case(word));
-    let words: Vec<String> =
-        alike.map(|s| format!("`apiVersion: {}`, `kind: {}`", meta::api_version(&s.kind), s.word)).collect();
+fn others(word: &str, known: &[ServedResource]) -> String {
+    let alike = known.iter().filter(|s| s.kind_name.eq_ignore_ascii_case(word));
+    let words: Vec<String> = alike
+        .map(|s| format!("`apiVersion: {}`, `kind: {}`", meta::api_version(&s.kind), s.kind_name))
+        .collect();
     if words.is_empty() {
         return "`kubectl api-resources` lists the kinds; add the CustomResourceDefinition to the files"
             .to_owned();
@@ -224,10 +221,10 @@ mod tests {
     use super::*;
     use crate::run::files;
 
-    fn served() -> Vec<Served> {
-        let of = |kind: &Kind, word: &str| Served {
+    fn served() -> Vec<ServedResource> {
+        let of = |kind: &Kind, word: &str| ServedResource {
             kind: kind.clone(),
-            word: word.into(),
+            kind_name: word.into(),
             namespaced: !kinds::is_cluster_scoped(kind),
         };
         vec![
@@ -239,7 +236,7 @@ mod tests {
         ]
     }
 
-    fn planned(text: &str) -> Result<Vec<Item>, PlanError> {
+    fn planned(text: &str) -> Result<Vec<PlannedObject>, PlanError> {
         plan(&files::documents("f.yaml", text).unwrap(), &served(), "here")
     }
 
@@ -276,9 +273,9 @@ spec: {{group: thing.dev, scope: Cluster, names: {{plural: things, kind: Thing}}
 
     #[test]
     fn runtimes_come_before_what_is_made_of_them() {
-        let of = |kind: &Kind, word: &str, namespaced| Served {
+        let of = |kind: &Kind, word: &str, namespaced| ServedResource {
             kind: kind.clone(),
-            word: word.into(),
+            kind_name: word.into(),
             namespaced,
         };
         let served = [

@@ -1,76 +1,71 @@
-//! What one pod tells people: how it stands, why it waits, how its containers ended, which runs have a log.
+//! Reads one pod: its state, why it does not run, exit codes of its containers, which container runs have a log. Pure.
 
+use muster_api::consts::{conditions, labels};
 use muster_api::paths::{condition as condition_path, container_status, pod as path};
-use muster_api::pod::Phase;
+use muster_api::pod::PodPhase;
 use muster_api::time::Time;
-use muster_api::words::{conditions, labels};
 use muster_api::{condition, meta};
 use muster_tree::{Text, Tree};
 
-/// Reasons of waiting containers that every pod goes through.
+/// Waiting reasons of the normal start of a container.
 const USUAL: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
-/// How a pod stands.
+/// The state of a pod, as progress shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
-    /// It has no node.
+pub enum PodStage {
+    /// Not scheduled.
     Waiting,
-    /// It has one, and not all containers run.
+    /// Scheduled, but not all containers run.
     Starting,
-    /// Its containers run.
     Running,
-    /// It ended well.
     Finished,
-    /// It did not.
     Failed,
 }
 
-impl Standing {
-    /// All, in the order of a life.
-    pub const ALL: [Standing; 5] =
-        [Standing::Waiting, Standing::Starting, Standing::Running, Standing::Finished, Standing::Failed];
+impl PodStage {
+    /// All states, in the order of the pod lifecycle.
+    pub const ALL: [PodStage; 5] =
+        [PodStage::Waiting, PodStage::Starting, PodStage::Running, PodStage::Finished, PodStage::Failed];
 
-    /// The word.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Standing::Waiting => "waiting",
-            Standing::Starting => "starting",
-            Standing::Running => "running",
-            Standing::Finished => "finished",
-            Standing::Failed => "failed",
+            PodStage::Waiting => "waiting",
+            PodStage::Starting => "starting",
+            PodStage::Running => "running",
+            PodStage::Finished => "finished",
+            PodStage::Failed => "failed",
         }
     }
 
-    /// How this pod stands.
     #[must_use]
-    pub fn of(pod: &Tree) -> Standing {
-        match Phase::of(pod.str_at(path::PHASE)) {
-            Phase::Succeeded => Standing::Finished,
-            Phase::Failed => Standing::Failed,
-            Phase::Running | Phase::Unknown if waiting(pod).is_none() => Standing::Running,
-            _ if pod.str_at(path::NODE_NAME).is_empty() => Standing::Waiting,
-            _ => Standing::Starting,
+    pub fn of(pod: &Tree) -> PodStage {
+        match PodPhase::of(pod.str_at(path::PHASE)) {
+            PodPhase::Succeeded => PodStage::Finished,
+            PodPhase::Failed => PodStage::Failed,
+            PodPhase::Running | PodPhase::Unknown if waiting(pod).is_none() => PodStage::Running,
+            _ if pod.str_at(path::NODE_NAME).is_empty() => PodStage::Waiting,
+            _ => PodStage::Starting,
         }
     }
 }
 
-/// Why a pod does not run yet, if it says so.
+/// Why a pod does not run yet, from its conditions and container statuses, else from its last warning event.
 #[must_use]
-pub fn why(pod: &Tree, warning: Option<&str>) -> Option<String> {
-    match Standing::of(pod) {
-        Standing::Waiting => unscheduled(pod).or_else(|| warning.map(str::to_owned)),
-        Standing::Starting => unstarted(pod)
-            .map(|(reason, message)| words(&reason, &message))
+pub fn waiting_reason(pod: &Tree, warning: Option<&str>) -> Option<String> {
+    match PodStage::of(pod) {
+        PodStage::Waiting => unscheduled(pod).or_else(|| warning.map(str::to_owned)),
+        PodStage::Starting => unstarted(pod)
+            .map(|(reason, message)| reason_text(&reason, &message))
             .or_else(|| warning.map(str::to_owned)),
         _ => None,
     }
 }
 
-/// Why a pod that has a node does not run, if it says so: reason and message.
+/// The waiting reason and message of a scheduled pod that does not run.
 #[must_use]
 pub fn unstarted(pod: &Tree) -> Option<(String, String)> {
-    let starting = Standing::of(pod) == Standing::Starting;
+    let starting = PodStage::of(pod) == PodStage::Starting;
     waiting(pod).filter(|(reason, _)| starting && !USUAL.contains(&reason.as_str()))
 }
 
@@ -78,7 +73,7 @@ fn unscheduled(pod: &Tree) -> Option<String> {
     let scheduled = condition::find(pod.items_at(path::CONDITIONS), conditions::POD_SCHEDULED)?;
     let (reason, message) =
         (scheduled.str_at(condition_path::REASON), scheduled.str_at(condition_path::MESSAGE));
-    (scheduled.str_at(condition_path::STATUS) == "False").then(|| words(reason, message))
+    (scheduled.str_at(condition_path::STATUS) == "False").then(|| reason_text(reason, message))
 }
 
 /// Reason and message of the first waiting container.
@@ -91,9 +86,9 @@ fn statuses(pod: &Tree) -> impl Iterator<Item = &Tree> {
     pod.items_at(path::INIT_STATUSES).iter().chain(pod.items_at(path::CONTAINER_STATUSES))
 }
 
-/// A reason and a message as one sentence.
+/// Reason and message as one text.
 #[must_use]
-pub fn words(reason: &str, message: &str) -> String {
+pub fn reason_text(reason: &str, message: &str) -> String {
     match (reason, message) {
         ("", message) => message.to_owned(),
         (reason, "") => reason.to_owned(),
@@ -101,21 +96,19 @@ pub fn words(reason: &str, message: &str) -> String {
     }
 }
 
-/// How a container ended.
+/// The exit of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exit {
-    /// The container.
+pub struct ContainerExit {
     pub container: Text,
-    /// Its exit code.
     pub code: i64,
     /// The reason, such as `Error` or `OOMKilled`.
     pub reason: Text,
-    /// Its last words, if it left some.
+    /// The termination message, which may be empty.
     pub message: Text,
 }
 
-/// Reasons of containers that wait for something which only somebody from outside can give them.
-const HELD: [&str; 6] = [
+/// Waiting reasons that the kubelet retries, but that need another client to create or correct something.
+const BLOCKED_REASONS: [&str; 6] = [
     "CreateContainerConfigError",
     "CreateContainerError",
     "ErrImageNeverPull",
@@ -124,30 +117,32 @@ const HELD: [&str; 6] = [
     "InvalidImageName",
 ];
 
-/// Whether a pod waits for what only somebody from outside can give it: a command, an object that it names.
+/// Whether a pod is blocked on something that only another client can correct, such as a missing Secret or image.
 #[must_use]
-pub fn is_held(pod: &Tree) -> bool {
+pub fn is_blocked(pod: &Tree) -> bool {
     let waiting = |status: &Tree| status.at(&["state", "waiting"]).cloned();
     statuses(pod).filter_map(waiting).any(|waiting| {
-        // A container that is merely being made has nothing to say.
+        // The kubelet also reports a missing volume source as ContainerCreating, but with a message. Without one the
+        // start makes progress.
         let says = !waiting.str_at(&["message"]).is_empty();
         let reason = waiting.str_at(&["reason"]);
-        HELD.contains(&reason) || reason == "ContainerCreating" && says
+        BLOCKED_REASONS.contains(&reason) || reason == "ContainerCreating" && says
     })
 }
 
-/// The containers of a pod that ended badly; those that never ran have no end.
+/// The containers of a pod that exited with an error. `ContainerStatusUnknown` is not an exit: the container never ran
+/// or was lost with its node.
 #[must_use]
-pub fn bad_exits(pod: &Tree) -> Vec<Exit> {
+pub fn failed_exits(pod: &Tree) -> Vec<ContainerExit> {
     exits(pod).filter(|exit| exit.reason != "ContainerStatusUnknown").collect()
 }
 
-fn exits(pod: &Tree) -> impl Iterator<Item = Exit> + '_ {
+fn exits(pod: &Tree) -> impl Iterator<Item = ContainerExit> + '_ {
     let ended = |status: &Tree| {
         let ended =
             status.at(&["state", "terminated"]).or_else(|| status.at(&["lastState", "terminated"]))?;
         let code = ended.int_at(&["exitCode"]).unwrap_or(0);
-        (code != 0).then(|| Exit {
+        (code != 0).then(|| ContainerExit {
             container: status.text_at(container_status::NAME),
             code,
             reason: ended.text_at(&["reason"]),
@@ -157,46 +152,46 @@ fn exits(pod: &Tree) -> impl Iterator<Item = Exit> + '_ {
     statuses(pod).filter_map(ended)
 }
 
-/// When the last of its containers ended.
+/// The time when the last container terminated.
 #[must_use]
 pub fn ended_at(pod: &Tree) -> Option<Time> {
     statuses(pod).filter_map(|status| Time::of(status.at(&["state", "terminated", "finishedAt"]))).max()
 }
 
-/// Whether a pod was deleted before it ended.
+/// Whether a pod was deleted before it terminated. `deletionTimestamp` is the deadline, so the delete request came the
+/// grace period before it.
 #[must_use]
-pub fn was_stopped(pod: &Tree) -> bool {
-    let Some(gone_by) = meta::deleting(pod) else { return false };
-    let asked_at = gone_by.0.saturating_sub(meta::grace_secs(pod).saturating_mul(1_000_000));
+pub fn was_deleted_early(pod: &Tree) -> bool {
+    let Some(gone_by) = meta::deletion_timestamp(pod) else { return false };
+    let asked_at = gone_by.0.saturating_sub(meta::deletion_grace_secs(pod).saturating_mul(1_000_000));
     ended_at(pod).is_none_or(|ended| asked_at <= ended.0)
 }
 
-/// Which of several like it a pod is, where they are counted.
+/// The completion index of a pod, if its Job is Indexed.
 #[must_use]
 pub fn rank(pod: &Tree) -> Option<&str> {
     meta::annotation(pod, labels::COMPLETION_INDEX).or_else(|| meta::label(pod, labels::COMPLETION_INDEX))
 }
 
-/// Why the pod as a whole failed, if it says so itself: `DeadlineExceeded`, `Evicted`.
+/// The reason in the pod status, such as `DeadlineExceeded` or `Evicted`; empty if there is none.
 #[must_use]
 pub fn reason(pod: &Tree) -> String {
-    words(pod.str_at(&["status", "reason"]), pod.str_at(&["status", "message"]))
+    reason_text(pod.str_at(&["status", "reason"]), pod.str_at(&["status", "message"]))
 }
 
-/// One run of a container that has, or had, something to say.
+/// One run of a container that has a log.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Run {
-    /// The container.
+pub struct ContainerRun {
     pub container: Text,
-    /// Which run of it, from 0.
+    /// The restart count of this run, from 0.
     pub attempt: i64,
-    /// Whether it is the one before the present one.
+    /// Whether it is the run before the current one (`previous=true` of the log request).
     pub previous: bool,
 }
 
-/// The runs whose logs can be read now, in order.
+/// The container runs that have a log on the server, oldest first.
 #[must_use]
-pub fn runs(pod: &Tree) -> Vec<Run> {
+pub fn runs(pod: &Tree) -> Vec<ContainerRun> {
     let mut all = Vec::new();
     for status in statuses(pod) {
         let container = status.text_at(container_status::NAME);
@@ -207,27 +202,27 @@ pub fn runs(pod: &Tree) -> Vec<Run> {
             && status.str_at(&["containerID"]).is_empty();
         let now = there("running") || there("terminated") && !never;
         if now && earlier && attempt > 0 {
-            all.push(Run { container: container.clone(), attempt: attempt - 1, previous: true });
+            all.push(ContainerRun { container: container.clone(), attempt: attempt - 1, previous: true });
         }
-        // While it waits for its restart, the log is that of the run that ended.
+        // During CrashLoopBackOff the current log is still that of the terminated run.
         if now || earlier {
-            all.push(Run { container, attempt, previous: false });
+            all.push(ContainerRun { container, attempt, previous: false });
         }
     }
     all
 }
 
-/// Whether the pod has more than one container: then lines say which one speaks.
+/// Whether the pod has several containers, so that log lines need the container name.
 #[must_use]
 pub fn has_several(pod: &Tree) -> bool {
     pod.items_at(path::CONTAINERS).len() + pod.items_at(path::INIT_CONTAINERS).len() > 1
 }
 
-/// How long the pod may take to end, in seconds.
+/// The grace period of the pod, in seconds.
 #[must_use]
 pub fn grace_secs(pod: &Tree) -> u64 {
     let own = pod.int_at(&["spec", "terminationGracePeriodSeconds"]).unwrap_or(30);
-    let deleted = meta::deleting(pod).map(|_| meta::grace_secs(pod));
+    let deleted = meta::deletion_timestamp(pod).map(|_| meta::deletion_grace_secs(pod));
     u64::try_from(deleted.unwrap_or(own)).unwrap_or(0)
 }
 
@@ -250,42 +245,42 @@ mod tests {
             tree!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}]),
         );
         for (says, pod, warning, standing, why) in [
-            ("new", pod("", "Pending", tree!([])), None, Standing::Waiting, None),
-            ("no node", refused, None, Standing::Waiting, Some("Unschedulable: 0/1 nodes")),
-            ("usual", pod("n", "Pending", waits("ContainerCreating", "")), None, Standing::Starting, None),
+            ("new", pod("", "Pending", tree!([])), None, PodStage::Waiting, None),
+            ("no node", refused, None, PodStage::Waiting, Some("Unschedulable: 0/1 nodes")),
+            ("usual", pod("n", "Pending", waits("ContainerCreating", "")), None, PodStage::Starting, None),
             (
                 "usual with a warning",
                 pod("n", "Pending", waits("ContainerCreating", "")),
                 Some("FailedMount: no such folder"),
-                Standing::Starting,
+                PodStage::Starting,
                 Some("FailedMount: no such folder"),
             ),
             (
                 "a container that cannot start",
                 pod("n", "Pending", waits("CreateContainerConfigError", "no command")),
                 Some("old news"),
-                Standing::Starting,
+                PodStage::Starting,
                 Some("CreateContainerConfigError: no command"),
             ),
             (
                 "crashing",
                 pod("n", "Running", waits("CrashLoopBackOff", "")),
                 None,
-                Standing::Starting,
+                PodStage::Starting,
                 Some("CrashLoopBackOff"),
             ),
-            ("running", pod("n", "Running", runs), Some("x"), Standing::Running, None),
-            ("ended", pod("n", "Succeeded", tree!([])), Some("x"), Standing::Finished, None),
-            ("failed", pod("n", "Failed", tree!([])), None, Standing::Failed, None),
+            ("running", pod("n", "Running", runs), Some("x"), PodStage::Running, None),
+            ("ended", pod("n", "Succeeded", tree!([])), Some("x"), PodStage::Finished, None),
+            ("failed", pod("n", "Failed", tree!([])), None, PodStage::Failed, None),
         ] {
-            assert_eq!(Standing::of(&pod), standing, "{says}");
-            assert_eq!(super::why(&pod, warning).as_deref(), why, "{says}");
+            assert_eq!(PodStage::of(&pod), standing, "{says}");
+            assert_eq!(super::waiting_reason(&pod, warning).as_deref(), why, "{says}");
         }
     }
 
     #[test]
     fn runs_with_a_log() {
-        let run = |attempt, previous| Run { container: "c".into(), attempt, previous };
+        let run = |attempt, previous| ContainerRun { container: "c".into(), attempt, previous };
         let (live, ended) = (tree!({"running": {}}), tree!({"terminated": {"exitCode": 1}}));
         let waits = tree!({"waiting": {"reason": "CrashLoopBackOff"}});
         let none = tree!({});
@@ -308,7 +303,7 @@ mod tests {
         let statuses = tree!([
             {"name": "good", "state": ended(0, "Completed")}, {"name": "bad", "state": ended(3, "Error")},
             {"name": "again", "state": {"waiting": {}}, "lastState": ended(137, "OOMKilled")}]);
-        let found: Vec<String> = bad_exits(&pod("n", "Failed", statuses))
+        let found: Vec<String> = failed_exits(&pod("n", "Failed", statuses))
             .iter()
             .map(|exit| format!("{} {} {}", exit.container, exit.code, exit.reason))
             .collect();

@@ -1,22 +1,21 @@
-//! `--ranks N -- command`: the Job that runs a command so many times, side by side.
+//! `--ranks N -- command`: generates an Indexed Job that runs N copies of a command, and its headless Service.
 //!
-//! Each copy is an index of one Job. It finds the others by name, and the environment is what torch's static
-//! rendezvous reads. The folder one stands in and the home folder are there under their own names.
+//! The ranks reach each other by pod host name, and their environment is that of torch's static rendezvous. The current
+//! directory and the home directory are mounted at their own paths.
 
 use std::path::{Path, PathBuf};
 
-use muster_api::port::Kind;
-use muster_api::words::labels;
+use muster_api::client::Kind;
+use muster_api::consts::labels;
 use muster_api::{kinds, meta};
 use muster_tree::{Tree, tree};
 
-/// The port on which the first rank listens, as torch has it.
+/// The port of rank 0, torch's default.
 const MASTER_PORT: &str = "29500";
-/// The image: on the local node a command runs with the programs of the machine.
+/// A placeholder: the local node runs programs of the host and pulls no images.
 const IMAGE: &str = "host";
-/// The container.
 const CONTAINER: &str = "rank";
-/// What of the environment goes along.
+/// The environment variables that are passed to the ranks. Others may be secrets, which would be stored in the Job.
 const VARIABLES: [&str; 18] = [
     "PATH",
     "HOME",
@@ -37,51 +36,44 @@ const VARIABLES: [&str; 18] = [
     "TORCH_HOME",
     "XDG_CACHE_HOME",
 ];
-/// Names are easier to tell apart, and to say, than random letters.
+/// Run names: words are easier to recognize in a list of pods than random characters.
 const WORDS: [&str; 32] = [
     "amber", "aspen", "badger", "basil", "birch", "cedar", "clover", "comet", "coral", "crane", "delta",
     "ember", "falcon", "fern", "finch", "garnet", "hazel", "heron", "indigo", "iris", "juniper", "lark",
     "maple", "nova", "onyx", "otter", "pearl", "quartz", "raven", "sage", "topaz", "willow",
 ];
 
-/// What was asked for.
+/// The options of `--ranks`.
 #[derive(Debug, Clone)]
 pub struct Ranks {
-    /// How many.
     pub count: u32,
-    /// Program and arguments.
     pub command: Vec<String>,
-    /// Where it runs.
     pub folder: PathBuf,
-    /// The home folder, if there is one.
+    /// The home directory, if it exists.
     pub home: Option<PathBuf>,
-    /// The environment.
     pub env: Vec<(String, String)>,
-    /// Variables that were asked for; they win over all others.
-    pub also: Vec<Variable>,
-    /// Folders and files that were asked for.
+    /// The variables of `--env`; they take precedence over all others.
+    pub extra_env: Vec<EnvVariable>,
+    /// The mounts of `--mount`.
     pub mounts: Vec<HostMount>,
 }
 
-/// A variable of the environment that was asked for.
+/// An environment variable of `--env`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variable {
-    /// Its name.
+pub struct EnvVariable {
     pub name: String,
-    /// Its value.
     pub value: String,
 }
 
-/// A folder or file of this machine, and where it is in the pod.
+/// A directory or file of the host, and its path in the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostMount {
-    /// On this machine.
     pub host: PathBuf,
-    /// In the pod; absolute.
+    /// The path in the pod; absolute.
     pub path: PathBuf,
 }
 
-/// What is to be mounted is not there.
+/// The source of a mount does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error("--mount {host}:{path}: {host}: {source}\n\nhint: name a folder or file of this machine")]
 pub struct MountError {
@@ -91,11 +83,11 @@ pub struct MountError {
 }
 
 impl HostMount {
-    /// The same with the full path on this machine.
+    /// The mount with the canonical path of its source.
     ///
     /// # Errors
-    /// It is not there.
-    pub fn found(&self) -> Result<HostMount, MountError> {
+    /// The source does not exist.
+    pub fn canonical(&self) -> Result<HostMount, MountError> {
         let HostMount { host, path } = self;
         match host.canonicalize() {
             Ok(host) => Ok(HostMount { host, path: path.clone() }),
@@ -107,13 +99,13 @@ impl HostMount {
     }
 }
 
-/// A name for a run, by chance.
+/// The name of a run, from a random byte.
 #[must_use]
 pub fn name(chance: u8) -> String {
     format!("run-{}", WORDS[usize::from(chance) % WORDS.len()])
 }
 
-/// The Service and the Job for it.
+/// The Service and the Job.
 #[must_use]
 pub fn objects(ranks: &Ranks, name: &str) -> Vec<Tree> {
     vec![service(name), job(ranks, name)]
@@ -123,7 +115,8 @@ fn head(kind: &Kind, word: &str, name: &str) -> Tree {
     tree!({"apiVersion": meta::api_version(kind), "kind": word, "metadata": {"name": name}})
 }
 
-/// Headless: the name of each rank is that of its pod. Ranks look for each other before they are ready.
+/// A headless Service, so that each pod host name resolves. Not-ready addresses are published, because ranks connect to
+/// each other before they are ready.
 fn service(name: &str) -> Tree {
     let selector = tree!({}).with_key(labels::JOB_NAME, name.into());
     let spec = tree!({"clusterIP": "None", "publishNotReadyAddresses": true, "selector": selector});
@@ -145,9 +138,9 @@ fn job(ranks: &Ranks, name: &str) -> Tree {
     head(&kinds::JOBS, "Job", name).with(&["spec"], spec)
 }
 
-/// The volumes of the pod, and where its container has them.
+/// The volumes and the volume mounts.
 fn volumes(ranks: &Ranks) -> (Vec<Tree>, Vec<Tree>) {
-    // A place that was asked for has what was asked for.
+    // A path of `--mount` wins over the directory that would be mounted there by default.
     let is_free = |path: &String| !ranks.mounts.iter().any(|it| it.path == Path::new(path));
     let folders = mounted(&ranks.folder, ranks.home.as_deref()).into_iter().filter(is_free);
     let folders = folders.enumerate().map(|(at, path)| {
@@ -177,24 +170,25 @@ fn env(ranks: &Ranks, name: &str) -> Vec<Tree> {
         plain("LOCAL_WORLD_SIZE", "1".to_owned()),
         plain("MASTER_ADDR", format!("{name}-0.{name}")),
         plain("MASTER_PORT", MASTER_PORT.to_owned()),
-        // Lines show when they are printed, not when the buffer is full.
+        // Without it Python buffers its output, and log lines would arrive late.
         plain("PYTHONUNBUFFERED", "1".to_owned()),
     ];
     for wanted in VARIABLES {
         let found = ranks.env.iter().find(|(name, _)| name == wanted);
         all.extend(found.map(|(name, value)| plain(name, literal(value))));
     }
-    all.retain(|known| ranks.also.iter().all(|it| it.name != known.str_at(&["name"])));
-    for (at, it) in ranks.also.iter().enumerate() {
-        // The last of several of one name counts.
-        if ranks.also[at + 1..].iter().all(|later| later.name != it.name) {
+    all.retain(|known| ranks.extra_env.iter().all(|it| it.name != known.str_at(&["name"])));
+    for (at, it) in ranks.extra_env.iter().enumerate() {
+        // Of several `--env` flags with one name the last wins.
+        if ranks.extra_env[at + 1..].iter().all(|later| later.name != it.name) {
             all.push(plain(&it.name, literal(&it.value)));
         }
     }
     all
 }
 
-/// The folders that must be there. One that lies inside the other comes with it; the root is nobody's folder.
+/// The directories to mount: current and home directory, without one that is inside the other. The root directory is
+/// never mounted.
 pub fn mounted(folder: &Path, home: Option<&Path>) -> Vec<String> {
     let mut all: Vec<&Path> = [Some(folder), home].into_iter().flatten().collect();
     all.retain(|path| path.parent().is_some());
@@ -204,7 +198,7 @@ pub fn mounted(folder: &Path, home: Option<&Path>) -> Vec<String> {
     needed.map(|path| path.display().to_string()).collect()
 }
 
-/// Text that means itself: `$(NAME)` would be replaced, and `$$` is one dollar sign.
+/// Escapes text of a command or variable: Kubernetes expands `$(NAME)`, and reads `$$` as a dollar sign.
 fn literal(text: &str) -> String {
     if text.contains("$(") || text.contains("$$") { text.replace('$', "$$") } else { text.to_owned() }
 }
@@ -222,17 +216,18 @@ mod tests {
             env: [("SECRET", "x"), ("PATH", "/usr/bin:/bin"), ("VIRTUAL_ENV", "/v")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .to_vec(),
-            also: Vec::new(),
+            extra_env: Vec::new(),
             mounts: Vec::new(),
         }
     }
 
     #[test]
     fn variables_and_folders_that_are_asked_for() {
-        let variable = |name: &str, value: &str| Variable { name: name.to_owned(), value: value.to_owned() };
+        let variable =
+            |name: &str, value: &str| EnvVariable { name: name.to_owned(), value: value.to_owned() };
         let mount = |host: &str, path: &str| HostMount { host: host.into(), path: path.into() };
         let asked = Ranks {
-            also: vec![variable("PATH", "/mine"), variable("A", "1"), variable("A", "$(x)")],
+            extra_env: vec![variable("PATH", "/mine"), variable("A", "1"), variable("A", "$(x)")],
             mounts: vec![mount("/tmp/data", "/data"), mount("/other", "/home/me")],
             ..ranks()
         };

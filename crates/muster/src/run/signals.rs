@@ -1,23 +1,24 @@
-//! SIGINT, SIGTERM and SIGHUP (the terminal is gone), counted: the first ends the work with grace, the second at once.
+//! Counts SIGINT, SIGTERM and SIGHUP (the terminal was closed): the first deletes the work gracefully, the second kills
+//! its pods.
 
 use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::run::summary::Outcome;
+use crate::run::summary::RunResult;
 
-/// The signals that came so far.
+/// The signals received so far.
 #[derive(Clone)]
 pub struct Signals {
-    came: watch::Receiver<Vec<Outcome>>,
+    came: watch::Receiver<Vec<RunResult>>,
 }
 
 impl Signals {
-    /// Counts from here on. Wants to be called inside a runtime.
+    /// Installs the signal handlers. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// The system refuses.
+    /// A handler cannot be installed.
     pub fn listen() -> io::Result<Signals> {
         let (mut interrupt, mut terminate, mut hangup) = (
             signal(SignalKind::interrupt())?,
@@ -28,9 +29,9 @@ impl Signals {
         tokio::spawn(async move {
             loop {
                 let outcome = tokio::select! {
-                    Some(()) = interrupt.recv() => Outcome::Interrupted,
-                    Some(()) = terminate.recv() => Outcome::Terminated,
-                    Some(()) = hangup.recv() => Outcome::Terminated,
+                    Some(()) = interrupt.recv() => RunResult::Interrupted,
+                    Some(()) = terminate.recv() => RunResult::Terminated,
+                    Some(()) = hangup.recv() => RunResult::Terminated,
                     else => return,
                 };
                 tell.send_modify(|came| came.push(outcome));
@@ -39,18 +40,18 @@ impl Signals {
         Ok(Signals { came })
     }
 
-    /// The first one, if one came.
+    /// The first signal, if one was received.
     #[must_use]
-    pub fn first(&self) -> Option<Outcome> {
+    pub fn first(&self) -> Option<RunResult> {
         self.came.borrow().first().copied()
     }
 
-    /// Waits until so many have come.
-    pub async fn wait(&self, count: usize) -> Outcome {
+    /// Waits until `count` signals were received, and returns the first.
+    pub async fn wait(&self, count: usize) -> RunResult {
         let mut came = self.came.clone();
         match came.wait_for(|came| came.len() >= count).await {
             Ok(came) => came[0],
-            // Nobody counts any more: the runtime is about to end.
+            // The counting task has ended, because the runtime is shutting down.
             Err(_) => std::future::pending().await,
         }
     }

@@ -1,122 +1,109 @@
-//! How it all ended: a value made of the picture, printed as a table or as JSON.
+//! The summary of a run: built from the snapshot, rendered as a table or as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+use muster_api::client::Uid;
 use muster_api::meta;
-use muster_api::port::Uid;
 use muster_api::time::Time;
 use muster_tree::{Text, Tree, tree};
 
-use crate::run::picture::{Ended, Picture, Work};
-use crate::run::pods::{self, Exit};
-use crate::run::words;
+use crate::run::format;
+use crate::run::pods::{self, ContainerExit};
+use crate::run::snapshot::{RunSnapshot, Work, WorkResult};
 
-/// Failed pods of one piece of work that are told of.
+/// The upper bound of failed pods with details per piece of work.
 const FAILED_PODS_MAX: usize = 5;
-/// Stopped pods of one piece of work that are named.
+/// The upper bound of names of stopped pods per piece of work.
 const STOPPED_MAX: usize = 16;
 
-/// How the whole run ended.
+/// The result of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// All work completed.
+pub enum RunResult {
     Completed,
-    /// Some failed.
     Failed,
-    /// It can never run: pods wait for what nobody will give them.
+    /// Work can never run: pods exceed the cluster, or are blocked on an object that no client will create.
     Stuck,
-    /// The time was up.
+    /// `--timeout` expired.
     TimedOut,
-    /// Somebody sent SIGINT.
     Interrupted,
-    /// Somebody sent SIGTERM.
     Terminated,
 }
 
-impl Outcome {
-    /// The exit code that tells it.
+impl RunResult {
+    /// The exit code: 124 as `timeout(1)`, 128 + signal number as shells.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
-            Outcome::Completed => 0,
-            Outcome::Failed => 1,
-            Outcome::Stuck => 2,
-            Outcome::TimedOut => 124,
-            Outcome::Interrupted => 130,
-            Outcome::Terminated => 143,
+            RunResult::Completed => 0,
+            RunResult::Failed => 1,
+            RunResult::Stuck => 2,
+            RunResult::TimedOut => 124,
+            RunResult::Interrupted => 130,
+            RunResult::Terminated => 143,
         }
     }
 
-    /// The words.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Outcome::Completed => "completed",
-            Outcome::Failed => "failed",
-            Outcome::Stuck => "could not be run",
-            Outcome::TimedOut => "timed out",
-            Outcome::Interrupted => "interrupted",
-            Outcome::Terminated => "terminated",
+            RunResult::Completed => "completed",
+            RunResult::Failed => "failed",
+            RunResult::Stuck => "could not be run",
+            RunResult::TimedOut => "timed out",
+            RunResult::Interrupted => "interrupted",
+            RunResult::Terminated => "terminated",
         }
     }
 }
 
-/// A pod that failed.
+/// A failed pod, with the details that the summary shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedPod {
-    /// Its name.
     pub name: Text,
-    /// Which of several like it, where they are counted.
+    /// The completion index, if the Job is Indexed.
     pub rank: Option<String>,
-    /// What it says itself.
+    /// The reason in its status.
     pub reason: String,
-    /// How its containers ended.
-    pub exits: Vec<Exit>,
-    /// The last lines of its log.
+    /// Containers that exited with an error.
+    pub exits: Vec<ContainerExit>,
+    /// The tail of its log.
     pub last_lines: Vec<String>,
 }
 
-/// How one piece of work ended.
+/// The result of one piece of work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    /// Which.
+pub struct WorkSummary {
     pub work: Work,
-    /// How; what had not ended when the run did, has no end of its own.
-    pub ended: Option<Ended>,
-    /// Pods that succeeded.
+    /// `None` if the work had not finished when the run ended.
+    pub ended: Option<WorkResult>,
     pub succeeded: usize,
-    /// Pods that failed.
     pub failed: usize,
-    /// Restarts of containers.
     pub restarts: i64,
-    /// How long it took.
+    /// The time from submission until it finished.
     pub took: Duration,
-    /// Pods that failed by themselves, in the order in which they did; no more than [`FAILED_PODS_MAX`].
+    /// Pods that failed by themselves, in the order of failure; at most [`FAILED_PODS_MAX`].
     pub failed_pods: Vec<FailedPod>,
-    /// Pods that were stopped before they ended: names, and ranks where they are counted.
+    /// Pods that were deleted before they finished: name and completion index.
     pub stopped: Vec<(Text, Option<String>)>,
-    /// Why pods did not run when the work was ended.
-    pub held_up: Vec<String>,
+    /// Why pods did not run when the run deleted the work.
+    pub blocked_reasons: Vec<String>,
 }
 
-/// How everything ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// As a whole.
-    pub outcome: Outcome,
-    /// Piece by piece.
-    pub parts: Vec<Part>,
+    pub outcome: RunResult,
+    pub parts: Vec<WorkSummary>,
 }
 
 impl Summary {
-    /// Of what is known now. `held_up` tells by work why pods did not run when it was ended, `last_lines` are those
-    /// of the log of a pod.
+    /// Builds the summary of a snapshot. `held_up` has the reasons why pods of each piece of work did not run;
+    /// `last_lines` returns the log tail of a pod.
     #[must_use]
     pub fn of(
-        picture: &Picture,
-        outcome: Outcome,
+        picture: &RunSnapshot,
+        outcome: RunResult,
         now: Time,
         held_up: &BTreeMap<Uid, Vec<String>>,
         last_lines: impl Fn(&str) -> Vec<String>,
@@ -125,29 +112,29 @@ impl Summary {
             name: meta::name(pod),
             rank: pods::rank(pod).map(str::to_owned),
             reason: pods::reason(pod),
-            exits: pods::bad_exits(pod),
+            exits: pods::failed_exits(pod),
             last_lines: last_lines(&meta::uid(pod)),
         };
         let part = |work: &Work| {
-            let (succeeded, failed) = picture.tally(work);
+            let (succeeded, failed) = picture.finished_pods(work);
             let (bad, stopped) = picture.failures_of(work);
             let named = |pod: &&Tree| (meta::name(pod), pods::rank(pod).map(str::to_owned));
-            Part {
+            WorkSummary {
                 work: work.clone(),
-                ended: picture.end_of(work),
+                ended: picture.result_of(work),
                 succeeded,
                 failed,
                 restarts: picture.restarts(work),
-                took: picture.took(work, now),
+                took: picture.duration(work, now),
                 failed_pods: bad.into_iter().take(FAILED_PODS_MAX).map(failed_pod).collect(),
                 stopped: stopped.iter().map(named).collect(),
-                held_up: held_up.get(&work.uid).cloned().unwrap_or_default(),
+                blocked_reasons: held_up.get(&work.uid).cloned().unwrap_or_default(),
             }
         };
         Summary { outcome, parts: picture.works().iter().map(part).collect() }
     }
 
-    /// The table, and below it what failed and why.
+    /// The table, followed by the failures and their reasons.
     #[must_use]
     pub fn text(&self) -> String {
         let mut rows = vec![["WORK", "RESULT", "SUCCEEDED", "FAILED", "RESTARTS", "TIME"].map(str::to_owned)];
@@ -155,33 +142,33 @@ impl Summary {
             let numbers = [part.succeeded.to_string(), part.failed.to_string(), part.restarts.to_string()];
             let [succeeded, failed, restarts] = numbers;
             let result = self.result_of(part).words().to_owned();
-            [part.work.title(), result, succeeded, failed, restarts, words::span(part.took)]
+            [part.work.title(), result, succeeded, failed, restarts, format::span(part.took)]
         }));
         let mut text = table(&rows);
         for part in &self.parts {
             match self.result_of(part) {
-                Outcome::Completed => {}
-                Outcome::Failed => failure(&mut text, part),
+                RunResult::Completed => {}
+                RunResult::Failed => failure(&mut text, part),
                 result => stopped(&mut text, part, result.words()),
             }
         }
         text
     }
 
-    fn result_of(&self, part: &Part) -> Outcome {
+    fn result_of(&self, part: &WorkSummary) -> RunResult {
         match &part.ended {
-            Some(Ended::Completed) => Outcome::Completed,
-            // What failed because we ended it did not fail by itself.
+            Some(WorkResult::Completed) => RunResult::Completed,
+            // A failure that the deletion by this run caused is reported as timed out or interrupted.
             _ => self.outcome,
         }
     }
 
-    /// The same for machines.
+    /// The summary as data, for `-o json`.
     #[must_use]
     pub fn tree(&self) -> Tree {
-        let part = |part: &Part| {
+        let part = |part: &WorkSummary| {
             let why = match &part.ended {
-                Some(Ended::Failed(why)) if self.result_of(part) == Outcome::Failed => {
+                Some(WorkResult::Failed(why)) if self.result_of(part) == RunResult::Failed => {
                     Some(Tree::from(why.as_str()))
                 }
                 _ => None,
@@ -191,7 +178,7 @@ impl Summary {
                 "result": self.result_of(part).words(), "succeeded": count(part.succeeded), "failed": count(part.failed),
                 "restarts": part.restarts, "seconds": part.took.as_secs_f64(),
                 "failedPods": Tree::list(part.failed_pods.iter().map(failed_pod_tree)),
-                "heldUp": Tree::list(part.held_up.iter().map(String::as_str))})
+                "heldUp": Tree::list(part.blocked_reasons.iter().map(String::as_str))})
             .with_option(&["reason"], why)
             .with_option(&["stopped"], stopped_tree(part))
         };
@@ -204,14 +191,14 @@ fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// What was stopped because something failed.
-fn stopped_tree(part: &Part) -> Option<Tree> {
+/// The pods that were stopped after another one had failed.
+fn stopped_tree(part: &WorkSummary) -> Option<Tree> {
     let is_told = !part.failed_pods.is_empty() && !part.stopped.is_empty();
     is_told.then(|| Tree::list(part.stopped.iter().map(|(name, _)| Tree::from(name))))
 }
 
 fn failed_pod_tree(pod: &FailedPod) -> Tree {
-    let exit = |exit: &Exit| {
+    let exit = |exit: &ContainerExit| {
         tree!({"container": &exit.container, "exitCode": exit.code, "reason": &exit.reason})
             .with_option(&["message"], (!exit.message.is_empty()).then(|| Tree::from(&exit.message)))
     };
@@ -222,7 +209,7 @@ fn failed_pod_tree(pod: &FailedPod) -> Tree {
     .with_option(&["rank"], pod.rank.as_deref().map(Tree::from))
 }
 
-/// Columns side by side; numbers are short, so all begin at the left.
+/// A table with left-aligned columns.
 fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..N).map(width).collect();
@@ -235,26 +222,26 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
     text
 }
 
-fn stopped(text: &mut String, part: &Part, result: &str) {
-    if part.held_up.is_empty() {
+fn stopped(text: &mut String, part: &WorkSummary, result: &str) {
+    if part.blocked_reasons.is_empty() {
         return;
     }
-    let when = if result == Outcome::Stuck.words() { "" } else { " before all its pods ran" };
+    let when = if result == RunResult::Stuck.words() { "" } else { " before all its pods started" };
     let _ = writeln!(text, "\n{} {result}{when}", part.work.title());
-    for reason in &part.held_up {
+    for reason in &part.blocked_reasons {
         let _ = writeln!(text, "  {reason}");
     }
 }
 
-fn failure(text: &mut String, part: &Part) {
-    let Some(Ended::Failed(why)) = &part.ended else { return };
+fn failure(text: &mut String, part: &WorkSummary) {
+    let Some(WorkResult::Failed(why)) = &part.ended else { return };
     let why = if why.is_empty() { String::new() } else { format!(": {why}") };
     let _ = writeln!(text, "\n{} failed{why}", part.work.title());
-    // Of one pod alone there is nothing to put in order.
+    // The order of failures is of interest only if several pods were involved.
     let several = part.failed_pods.len() > 1 || !part.stopped.is_empty();
     for (at, pod) in part.failed_pods.iter().enumerate() {
         let exits = pod.exits.iter().map(|exit| {
-            let words = pods::words(&exit.reason, &exit.message);
+            let words = pods::reason_text(&exit.reason, &exit.message);
             let words = if words.is_empty() { words } else { format!(" ({words})") };
             format!("container {} exited with code {}{words}", exit.container, exit.code)
         });
@@ -266,7 +253,7 @@ fn failure(text: &mut String, part: &Part) {
             (true, 0) => " failed first",
             (true, _) => " failed after it",
         };
-        let _ = writeln!(text, "  {}{when}: {told}", called(&pod.name, pod.rank.as_deref()));
+        let _ = writeln!(text, "  {}{when}: {told}", display_name(&pod.name, pod.rank.as_deref()));
         for line in &pod.last_lines {
             let _ = writeln!(text, "    | {line}");
         }
@@ -277,15 +264,18 @@ fn failure(text: &mut String, part: &Part) {
         let _ = writeln!(text, "  and {} more pods", part.failed - told);
     }
     if !stopped.is_empty() {
-        let names: Vec<String> =
-            stopped.iter().take(STOPPED_MAX).map(|(name, rank)| called(name, rank.as_deref())).collect();
+        let names: Vec<String> = stopped
+            .iter()
+            .take(STOPPED_MAX)
+            .map(|(name, rank)| display_name(name, rank.as_deref()))
+            .collect();
         let more = stopped.len().saturating_sub(STOPPED_MAX);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let _ = writeln!(text, "  stopped because of it: {}{more}", names.join(", "));
     }
 }
 
-/// How a pod is called: by its rank, where pods are counted.
-fn called(name: &str, rank: Option<&str>) -> String {
+/// The pod with its completion index, if it has one.
+fn display_name(name: &str, rank: Option<&str>) -> String {
     rank.map_or_else(|| name.to_owned(), |rank| format!("rank {rank} ({name})"))
 }

@@ -1,15 +1,15 @@
-//! Pictures, fed by hand: rows, verdicts and summaries.
+//! Snapshots built from synthetic watch events: progress rows, results and summaries.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use muster_api::port::{Batch, Change, Object};
+use muster_api::client::{ApiObject, WatchBatch, WatchChange};
 use muster_api::time::Time;
 use muster_tree::{Tree, tree};
 
-use super::picture::{Ended, Picture, Watch, Work, WorkKind};
-use super::summary::{Outcome, Summary};
-use super::words;
+use super::format;
+use super::snapshot::{RunSnapshot, WatchedKind, Work, WorkKind, WorkResult};
+use super::summary::{RunResult, Summary};
 
 const BEGAN: Time = Time(0);
 
@@ -21,8 +21,8 @@ fn pod_work() -> Work {
     Work { kind: WorkKind::Pod, namespace: "n".into(), name: "one".into(), uid: "one".into() }
 }
 
-fn object(tree: Tree) -> Object {
-    Object { tree, revision: 1 }
+fn object(tree: Tree) -> ApiObject {
+    ApiObject { tree, revision: 1 }
 }
 
 fn job(uid: &str, status: Tree) -> Tree {
@@ -53,68 +53,68 @@ fn after(secs: u64) -> Time {
     BEGAN + Duration::from_secs(secs)
 }
 
-fn put(picture: &mut Picture, watch: Watch, tree: Tree) {
-    picture.feed(watch, "n", Batch::Changes(vec![Change::Put(object(tree))]), after(1));
+fn put(picture: &mut RunSnapshot, watch: WatchedKind, tree: Tree) {
+    picture.apply_batch(watch, "n", WatchBatch::Changes(vec![WatchChange::Applied(object(tree))]), after(1));
 }
 
-fn gone(picture: &mut Picture, watch: Watch, tree: Tree) {
-    picture.feed(watch, "n", Batch::Changes(vec![Change::Gone(object(tree))]), after(2));
+fn gone(picture: &mut RunSnapshot, watch: WatchedKind, tree: Tree) {
+    picture.apply_batch(watch, "n", WatchBatch::Changes(vec![WatchChange::Deleted(object(tree))]), after(2));
 }
 
 #[test]
 fn only_the_works_own_pods_count() {
-    let mut picture = Picture::new(vec![job_work()], BEGAN);
-    put(&mut picture, Watch::Jobs, job("job", tree!({})));
-    put(&mut picture, Watch::Pods, pod("a", "job", "Running", 0));
-    put(&mut picture, Watch::Pods, pod("b", "job", "Succeeded", 0));
-    put(&mut picture, Watch::Pods, pod("stranger", "other", "Failed", 1));
+    let mut picture = RunSnapshot::new(vec![job_work()], BEGAN);
+    put(&mut picture, WatchedKind::Jobs, job("job", tree!({})));
+    put(&mut picture, WatchedKind::Pods, pod("a", "job", "Running", 0));
+    put(&mut picture, WatchedKind::Pods, pod("b", "job", "Succeeded", 0));
+    put(&mut picture, WatchedKind::Pods, pod("stranger", "other", "Failed", 1));
     let rows = picture.rows();
-    assert_eq!(words::counts(&rows[0]), "1 running, 1 finished");
-    assert_eq!(picture.verdict(), None);
-    assert_eq!(picture.live().count(), 1);
+    assert_eq!(format::counts(&rows[0]), "1 running, 1 finished");
+    assert_eq!(picture.result(), None);
+    assert_eq!(picture.live_pods().count(), 1);
 }
 
-/// A JobSet with one end, and what its pods say of it.
+/// A JobSet with a terminal condition, and its pods.
 #[test]
 fn pods_of_a_jobset_are_those_of_its_jobs() {
     let work =
         Work { kind: WorkKind::JobSet, namespace: "n".into(), name: "train".into(), uid: "set".into() };
-    let mut picture = Picture::new(vec![work.clone()], BEGAN);
+    let mut picture = RunSnapshot::new(vec![work.clone()], BEGAN);
     let of_set = |uid: &str, set: &str| {
         pod(uid, "some-job", "Running", 0).with(&["metadata", "labels", "jobset.sigs.k8s.io/jobset-uid"], set)
     };
-    put(&mut picture, Watch::Pods, of_set("a", "set"));
-    put(&mut picture, Watch::Pods, of_set("b", "other"));
+    put(&mut picture, WatchedKind::Pods, of_set("a", "set"));
+    put(&mut picture, WatchedKind::Pods, of_set("b", "other"));
     assert_eq!(
-        (picture.rows()[0].title.as_str(), words::counts(&picture.rows()[0])),
+        (picture.rows()[0].title.as_str(), format::counts(&picture.rows()[0])),
         ("jobset/train", "1 running".to_owned())
     );
-    assert!(picture.verdict().is_none() && !picture.is_settled());
+    assert!(picture.result().is_none() && !picture.is_settled());
     let ended = |kind: &str| {
         job(
             "set",
             tree!({"conditions": [{"type": kind, "status": "True", "reason": "R", "message": "words"}]}),
         )
     };
-    put(&mut picture, Watch::JobSets, ended("Suspended"));
-    assert_eq!(picture.verdict(), None);
-    put(&mut picture, Watch::JobSets, ended("Completed"));
-    assert_eq!(picture.verdict(), Some(Ended::Completed));
-    put(&mut picture, Watch::JobSets, ended("Failed"));
-    assert!(matches!(picture.verdict(), Some(Ended::Failed(words)) if words.contains("words")));
+    put(&mut picture, WatchedKind::JobSets, ended("Suspended"));
+    assert_eq!(picture.result(), None);
+    put(&mut picture, WatchedKind::JobSets, ended("Completed"));
+    assert_eq!(picture.result(), Some(WorkResult::Completed));
+    put(&mut picture, WatchedKind::JobSets, ended("Failed"));
+    assert!(matches!(picture.result(), Some(WorkResult::Failed(words)) if words.contains("words")));
 }
 
 fn train_work() -> Work {
     Work { kind: WorkKind::TrainJob, namespace: "n".into(), name: "train".into(), uid: "tj".into() }
 }
 
-/// The JobSet that is made for it.
+/// The JobSet of the TrainJob.
 fn inner_set(uid: &str, owner: &str) -> Tree {
     tree!({"metadata": {"name": "train", "namespace": "n", "uid": uid,
         "ownerReferences": [{"kind": "TrainJob", "name": "train", "uid": owner, "controller": true}]}})
 }
 
-/// A pod of a JobSet of that name.
+/// A pod of the JobSet with that name.
 fn set_pod(uid: &str, set: &str, phase: &str) -> Tree {
     pod(uid, "some-job", phase, 1)
         .with(&["metadata", "labels", "jobset.sigs.k8s.io/jobset-uid"], set)
@@ -124,49 +124,49 @@ fn set_pod(uid: &str, set: &str, phase: &str) -> Tree {
 #[test]
 fn pods_of_a_trainjob_are_those_of_the_jobset_made_for_it_whichever_is_told_first() {
     let steps = [
-        (Watch::Pods, set_pod("a", "set", "Running")),
-        (Watch::Pods, set_pod("b", "other", "Running")),
-        (Watch::JobSets, inner_set("set", "tj")),
-        (Watch::JobSets, inner_set("other", "somebody")),
+        (WatchedKind::Pods, set_pod("a", "set", "Running")),
+        (WatchedKind::Pods, set_pod("b", "other", "Running")),
+        (WatchedKind::JobSets, inner_set("set", "tj")),
+        (WatchedKind::JobSets, inner_set("other", "somebody")),
     ];
     for order in [[0, 1, 2, 3], [2, 3, 0, 1], [1, 3, 0, 2]] {
-        let mut picture = Picture::new(vec![train_work()], BEGAN);
+        let mut picture = RunSnapshot::new(vec![train_work()], BEGAN);
         for at in order {
             let (watch, tree) = steps[at].clone();
             put(&mut picture, watch, tree);
         }
-        assert_eq!(words::counts(&picture.rows()[0]), "1 running", "{order:?}");
+        assert_eq!(format::counts(&picture.rows()[0]), "1 running", "{order:?}");
         assert_eq!(picture.pods().count(), 1, "{order:?}: of strangers nothing is kept");
         assert!(!picture.is_settled());
     }
-    let mut picture = Picture::new(vec![train_work()], BEGAN);
-    put(&mut picture, Watch::Pods, set_pod("a", "set", "Running"));
-    gone(&mut picture, Watch::Pods, set_pod("a", "set", "Running"));
-    put(&mut picture, Watch::JobSets, inner_set("set", "tj"));
+    let mut picture = RunSnapshot::new(vec![train_work()], BEGAN);
+    put(&mut picture, WatchedKind::Pods, set_pod("a", "set", "Running"));
+    gone(&mut picture, WatchedKind::Pods, set_pod("a", "set", "Running"));
+    put(&mut picture, WatchedKind::JobSets, inner_set("set", "tj"));
     assert_eq!(picture.pods().count(), 0, "gone before anybody knew whose it was");
 }
 
 #[test]
 fn a_trainjob_tells_how_far_it_is_and_how_it_ends() {
     let with = |status: Tree| tree!({"metadata": {"name": "train", "namespace": "n", "uid": "tj"}, "status": status});
-    let mut picture = Picture::new(vec![train_work()], BEGAN);
-    put(&mut picture, Watch::JobSets, inner_set("set", "tj"));
-    put(&mut picture, Watch::Pods, set_pod("a", "set", "Running"));
-    put(&mut picture, Watch::TrainJobs, with(tree!({"trainerStatus": {"progressPercentage": 45}})));
-    assert_eq!(words::counts(&picture.rows()[0]), "1 running, 45 % done");
+    let mut picture = RunSnapshot::new(vec![train_work()], BEGAN);
+    put(&mut picture, WatchedKind::JobSets, inner_set("set", "tj"));
+    put(&mut picture, WatchedKind::Pods, set_pod("a", "set", "Running"));
+    put(&mut picture, WatchedKind::TrainJobs, with(tree!({"trainerStatus": {"progressPercentage": 45}})));
+    assert_eq!(format::counts(&picture.rows()[0]), "1 running, 45 % done");
     let ended = |kind: &str, reason: &str| {
         with(tree!({"conditions": [{"type": "Suspended", "status": "False", "reason": "Resumed"},
             {"type": kind, "status": "True", "reason": reason, "message": "words"}]}))
     };
     for (kind, reason, want) in [
-        ("Complete", "AllJobsCompleted", Ended::Completed),
-        ("Failed", "DeadlineExceeded", Ended::Failed("DeadlineExceeded: words".to_owned())),
+        ("Complete", "AllJobsCompleted", WorkResult::Completed),
+        ("Failed", "DeadlineExceeded", WorkResult::Failed("DeadlineExceeded: words".to_owned())),
     ] {
-        let mut picture = Picture::new(vec![train_work()], BEGAN);
-        put(&mut picture, Watch::TrainJobs, ended("Suspended", "Suspended"));
-        assert_eq!(picture.verdict(), None);
-        gone(&mut picture, Watch::TrainJobs, ended(kind, reason));
-        assert_eq!(picture.verdict(), Some(want), "its time to live may be nothing");
+        let mut picture = RunSnapshot::new(vec![train_work()], BEGAN);
+        put(&mut picture, WatchedKind::TrainJobs, ended("Suspended", "Suspended"));
+        assert_eq!(picture.result(), None);
+        gone(&mut picture, WatchedKind::TrainJobs, ended(kind, reason));
+        assert_eq!(picture.result(), Some(want), "its time to live may be nothing");
     }
 }
 
@@ -174,17 +174,17 @@ fn a_trainjob_tells_how_far_it_is_and_how_it_ends() {
 fn a_trainjob_of_which_nothing_can_be_made_waits_for_others() {
     let event = tree!({"involvedObject": {"uid": "tj"}, "type": "Warning",
         "reason": "TrainJobResourcesCreationFailed", "message": "no"});
-    let mut picture = Picture::new(vec![train_work()], BEGAN);
-    assert!(!picture.is_held());
-    put(&mut picture, Watch::Events, event);
-    assert_eq!(words::reasons(&picture.rows()[0]), ["train: TrainJobResourcesCreationFailed: no"]);
-    assert!(picture.is_held());
-    put(&mut picture, Watch::JobSets, inner_set("set", "tj"));
-    assert!(!picture.is_held(), "the next try went well");
+    let mut picture = RunSnapshot::new(vec![train_work()], BEGAN);
+    assert!(!picture.is_blocked());
+    put(&mut picture, WatchedKind::Events, event);
+    assert_eq!(format::reasons(&picture.rows()[0]), ["train: TrainJobResourcesCreationFailed: no"]);
+    assert!(picture.is_blocked());
+    put(&mut picture, WatchedKind::JobSets, inner_set("set", "tj"));
+    assert!(!picture.is_blocked(), "the next try went well");
     let refused = tree!({"involvedObject": {"uid": "set"}, "type": "Warning", "reason": "FailedCreatePVC",
         "message": "quota"});
-    put(&mut picture, Watch::Events, refused);
-    let told = words::reasons(&picture.rows()[0]);
+    put(&mut picture, WatchedKind::Events, refused);
+    let told = format::reasons(&picture.rows()[0]);
     assert!(told.contains(&"train: FailedCreatePVC: quota".to_owned()), "{told:?}");
 }
 
@@ -197,106 +197,114 @@ fn a_warning_tells_why_a_pod_does_not_start_whichever_comes_first() {
         tree!([{"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}]),
     );
     for order in [[0, 1], [1, 0]] {
-        let mut picture = Picture::new(vec![job_work()], BEGAN);
+        let mut picture = RunSnapshot::new(vec![job_work()], BEGAN);
         for which in order {
             match which {
-                0 => put(&mut picture, Watch::Events, event.clone()),
-                _ => put(&mut picture, Watch::Pods, starting.clone()),
+                0 => put(&mut picture, WatchedKind::Events, event.clone()),
+                _ => put(&mut picture, WatchedKind::Pods, starting.clone()),
             }
         }
-        assert_eq!(words::reasons(&picture.rows()[0]), ["a: FailedMount: m"]);
+        assert_eq!(format::reasons(&picture.rows()[0]), ["a: FailedMount: m"]);
     }
 }
 
 #[test]
 fn verdicts() {
-    let failed = |why: &str| Some(Ended::Failed(why.to_owned()));
-    let deleted = || failed("somebody deleted it before it ended");
+    let failed = |why: &str| Some(WorkResult::Failed(why.to_owned()));
+    let deleted = || failed("it was deleted before it finished");
     let ended = |phase: &str| pod("one", "", phase, 0);
-    type Step = fn(&mut Picture, Watch, Tree);
+    type Step = fn(&mut RunSnapshot, WatchedKind, Tree);
     let (put, gone): (Step, Step) = (put, gone);
     for (says, work, steps, want) in [
         ("nothing is known", job_work(), vec![], None),
-        ("it goes on", job_work(), vec![(put, Watch::Jobs, job("job", tree!({})))], None),
+        ("it goes on", job_work(), vec![(put, WatchedKind::Jobs, job("job", tree!({})))], None),
         (
             "it completed",
             job_work(),
-            vec![(put, Watch::Jobs, ended_job("Complete", ""))],
-            Some(Ended::Completed),
+            vec![(put, WatchedKind::Jobs, ended_job("Complete", ""))],
+            Some(WorkResult::Completed),
         ),
         (
             "it failed",
             job_work(),
-            vec![(put, Watch::Jobs, ended_job("Failed", "BackoffLimitExceeded"))],
+            vec![(put, WatchedKind::Jobs, ended_job("Failed", "BackoffLimitExceeded"))],
             failed("BackoffLimitExceeded: words"),
         ),
         (
             "it will fail, but its pods have not ended",
             job_work(),
-            vec![(put, Watch::Jobs, ended_job("FailureTarget", "x"))],
+            vec![(put, WatchedKind::Jobs, ended_job("FailureTarget", "x"))],
             None,
         ),
-        ("it was deleted", job_work(), vec![(gone, Watch::Jobs, job("job", tree!({})))], deleted()),
+        ("it was deleted", job_work(), vec![(gone, WatchedKind::Jobs, job("job", tree!({})))], deleted()),
         (
             "its time to live was over before we saw the end",
             job_work(),
-            vec![(put, Watch::Jobs, job("job", tree!({}))), (gone, Watch::Jobs, ended_job("Complete", ""))],
-            Some(Ended::Completed),
+            vec![
+                (put, WatchedKind::Jobs, job("job", tree!({}))),
+                (gone, WatchedKind::Jobs, ended_job("Complete", "")),
+            ],
+            Some(WorkResult::Completed),
         ),
         (
             "a namesake says nothing",
             job_work(),
-            vec![(put, Watch::Jobs, ended_job("Complete", "").with(&["metadata", "uid"], "other"))],
+            vec![(put, WatchedKind::Jobs, ended_job("Complete", "").with(&["metadata", "uid"], "other"))],
             None,
         ),
-        ("a pod runs", pod_work(), vec![(put, Watch::Pods, ended("Running"))], None),
-        ("a pod ended", pod_work(), vec![(put, Watch::Pods, ended("Succeeded"))], Some(Ended::Completed)),
-        ("a pod failed", pod_work(), vec![(put, Watch::Pods, ended("Failed"))], failed("")),
-        ("a pod was deleted", pod_work(), vec![(gone, Watch::Pods, ended("Running"))], deleted()),
+        ("a pod runs", pod_work(), vec![(put, WatchedKind::Pods, ended("Running"))], None),
+        (
+            "a pod ended",
+            pod_work(),
+            vec![(put, WatchedKind::Pods, ended("Succeeded"))],
+            Some(WorkResult::Completed),
+        ),
+        ("a pod failed", pod_work(), vec![(put, WatchedKind::Pods, ended("Failed"))], failed("")),
+        ("a pod was deleted", pod_work(), vec![(gone, WatchedKind::Pods, ended("Running"))], deleted()),
     ] {
-        let mut picture = Picture::new(vec![work], BEGAN);
+        let mut picture = RunSnapshot::new(vec![work], BEGAN);
         for (step, watch, tree) in steps {
             step(&mut picture, watch, tree);
         }
-        assert_eq!(picture.verdict(), want, "{says}");
+        assert_eq!(picture.result(), want, "{says}");
     }
 }
 
 #[test]
 fn one_failure_among_several_is_a_failure_once_all_have_ended() {
-    let mut picture = Picture::new(vec![job_work(), pod_work()], BEGAN);
-    put(&mut picture, Watch::Jobs, ended_job("Failed", "x"));
-    assert_eq!(picture.verdict(), None, "the pod still runs");
-    put(&mut picture, Watch::Pods, pod("one", "", "Succeeded", 0));
-    assert!(matches!(picture.verdict(), Some(Ended::Failed(_))));
+    let mut picture = RunSnapshot::new(vec![job_work(), pod_work()], BEGAN);
+    put(&mut picture, WatchedKind::Jobs, ended_job("Failed", "x"));
+    assert_eq!(picture.result(), None, "the pod still runs");
+    put(&mut picture, WatchedKind::Pods, pod("one", "", "Succeeded", 0));
+    assert!(matches!(picture.result(), Some(WorkResult::Failed(_))));
 }
 
 #[test]
 fn a_new_listing_shows_what_went_away_meanwhile() {
-    let mut picture = Picture::new(vec![job_work(), pod_work()], BEGAN);
-    put(&mut picture, Watch::Pods, pod("one", "", "Running", 0));
-    put(&mut picture, Watch::Pods, pod("a", "job", "Succeeded", 0));
-    picture.feed(Watch::Pods, "other", Batch::Reset(Vec::new()), after(3));
-    assert_eq!(picture.live().count(), 1, "another namespace");
-    picture.feed(Watch::Pods, "n", Batch::Reset(Vec::new()), after(3));
-    assert_eq!(picture.live().count(), 0);
-    assert!(matches!(picture.end_of(&pod_work()), Some(Ended::Failed(_))));
-    assert_eq!(words::counts(&picture.rows()[0]), "1 finished", "what ended stays");
+    let mut picture = RunSnapshot::new(vec![job_work(), pod_work()], BEGAN);
+    put(&mut picture, WatchedKind::Pods, pod("one", "", "Running", 0));
+    put(&mut picture, WatchedKind::Pods, pod("a", "job", "Succeeded", 0));
+    picture.apply_batch(WatchedKind::Pods, "other", WatchBatch::Restarted(Vec::new()), after(3));
+    assert_eq!(picture.live_pods().count(), 1, "another namespace");
+    picture.apply_batch(WatchedKind::Pods, "n", WatchBatch::Restarted(Vec::new()), after(3));
+    assert_eq!(picture.live_pods().count(), 0);
+    assert!(matches!(picture.result_of(&pod_work()), Some(WorkResult::Failed(_))));
+    assert_eq!(format::counts(&picture.rows()[0]), "1 finished", "what ended stays");
 }
 
-fn failed_picture() -> Picture {
-    let mut picture = Picture::new(vec![job_work(), pod_work()], BEGAN);
-    put(&mut picture, Watch::Pods, pod("train-0-aaaaa", "job", "Succeeded", 0));
-    put(&mut picture, Watch::Pods, pod("train-1-bbbbb", "job", "Failed", 3));
-    put(&mut picture, Watch::Pods, pod("one", "", "Succeeded", 0));
-    put(&mut picture, Watch::Jobs, ended_job("Failed", "BackoffLimitExceeded"));
+fn failed_picture() -> RunSnapshot {
+    let mut picture = RunSnapshot::new(vec![job_work(), pod_work()], BEGAN);
+    put(&mut picture, WatchedKind::Pods, pod("train-0-aaaaa", "job", "Succeeded", 0));
+    put(&mut picture, WatchedKind::Pods, pod("train-1-bbbbb", "job", "Failed", 3));
+    put(&mut picture, WatchedKind::Pods, pod("one", "", "Succeeded", 0));
+    put(&mut picture, WatchedKind::Jobs, ended_job("Failed", "BackoffLimitExceeded"));
     picture
 }
 
 #[test]
 fn the_summary_tells_what_failed_and_its_last_lines() {
     let lines = |uid: &str| vec![format!("last words of {uid}")];
-    let summary = Summary::of(&failed_picture(), Outcome::Failed, after(90), &BTreeMap::new(), lines);
+    let summary = Summary::of(&failed_picture(), RunResult::Failed, after(90), &BTreeMap::new(), lines);
     insta::assert_snapshot!(summary.text());
     insta::assert_snapshot!(summary.tree().to_yaml());
 }
@@ -304,10 +312,10 @@ fn the_summary_tells_what_failed_and_its_last_lines() {
 #[test]
 fn what_was_ended_did_not_fail_by_itself() {
     let held_up = [("job".into(), vec!["train-2: Unschedulable: no room".to_owned()])].into();
-    let summary = Summary::of(&failed_picture(), Outcome::Interrupted, after(90), &held_up, |_| Vec::new());
+    let summary = Summary::of(&failed_picture(), RunResult::Interrupted, after(90), &held_up, |_| Vec::new());
     let text = summary.text();
     assert!(
-        text.contains("job/train interrupted before all its pods ran\n  train-2: Unschedulable: no room"),
+        text.contains("job/train interrupted before all its pods started\n  train-2: Unschedulable: no room"),
         "{text}"
     );
     assert!(text.contains("job/train  interrupted"), "{text}");
@@ -316,12 +324,17 @@ fn what_was_ended_did_not_fail_by_itself() {
 
 #[test]
 fn codes_are_those_of_the_contract() {
-    let codes =
-        [Outcome::Completed, Outcome::Failed, Outcome::TimedOut, Outcome::Interrupted, Outcome::Terminated];
-    assert_eq!(codes.map(Outcome::code), [0, 1, 124, 130, 143]);
+    let codes = [
+        RunResult::Completed,
+        RunResult::Failed,
+        RunResult::TimedOut,
+        RunResult::Interrupted,
+        RunResult::Terminated,
+    ];
+    assert_eq!(codes.map(RunResult::code), [0, 1, 124, 130, 143]);
 }
 
-/// A rank that failed at a second, and was asked to stop at another.
+/// A rank that failed at one second and was deleted at another.
 fn rank(at: &str, code: i64, ended: u64, stopped: Option<u64>) -> Tree {
     let time = |secs: u64| after(secs).to_seconds_text();
     let name = format!("train-{at}-aaaaa");
@@ -340,18 +353,18 @@ fn rank(at: &str, code: i64, ended: u64, stopped: Option<u64>) -> Tree {
 
 #[test]
 fn the_first_failure_is_told_apart_from_what_was_stopped_because_of_it() {
-    let mut picture = Picture::new(vec![job_work()], BEGAN);
-    put(&mut picture, Watch::Jobs, ended_job("Failed", "BackoffLimitExceeded"));
+    let mut picture = RunSnapshot::new(vec![job_work()], BEGAN);
+    put(&mut picture, WatchedKind::Jobs, ended_job("Failed", "BackoffLimitExceeded"));
     for pod in [
         rank("2", 1, 7, None),
         rank("1", 3, 5, None),
-        // Of the same second, and seen later.
+        // Failed in the same second, but observed later.
         rank("3", 4, 5, None),
         rank("0", 143, 6, Some(5)),
     ] {
-        put(&mut picture, Watch::Pods, pod);
+        put(&mut picture, WatchedKind::Pods, pod);
     }
-    let summary = Summary::of(&picture, Outcome::Failed, after(90), &BTreeMap::new(), |_| Vec::new());
+    let summary = Summary::of(&picture, RunResult::Failed, after(90), &BTreeMap::new(), |_| Vec::new());
     let text = summary.text();
     let lines: Vec<&str> = text.lines().skip(4).collect();
     assert_eq!(
@@ -371,18 +384,18 @@ fn the_first_failure_is_told_apart_from_what_was_stopped_because_of_it() {
 
 #[test]
 fn what_can_never_run_is_not_waited_for() {
-    let mut picture = Picture::new(vec![job_work(), pod_work()], BEGAN);
-    put(&mut picture, Watch::Jobs, job("job", tree!({})));
+    let mut picture = RunSnapshot::new(vec![job_work(), pod_work()], BEGAN);
+    put(&mut picture, WatchedKind::Jobs, job("job", tree!({})));
     let waits = pod("a", "job", "Pending", 0).with(&["spec", "nodeName"], "");
-    put(&mut picture, Watch::Pods, waits);
-    put(&mut picture, Watch::Pods, pod("one", "", "Running", 0));
-    let waiting = |picture: &Picture| picture.waiting().map(Work::title).collect::<Vec<_>>();
+    put(&mut picture, WatchedKind::Pods, waits);
+    put(&mut picture, WatchedKind::Pods, pod("one", "", "Running", 0));
+    let waiting = |picture: &RunSnapshot| picture.waiting().map(Work::title).collect::<Vec<_>>();
     assert_eq!(waiting(&picture), ["job/train"]);
-    picture.set_never(&"job".into(), Some("too large".to_owned()));
-    assert!(!picture.is_hopeless(), "other work goes on");
-    put(&mut picture, Watch::Pods, pod("one", "", "Succeeded", 0));
-    assert!(picture.is_hopeless());
-    assert_eq!(words::reasons(&picture.rows()[0]), ["train: too large"]);
-    picture.set_never(&"job".into(), None);
-    assert!(!picture.is_hopeless());
+    picture.set_impossible(&"job".into(), Some("too large".to_owned()));
+    assert!(!picture.is_impossible(), "other work goes on");
+    put(&mut picture, WatchedKind::Pods, pod("one", "", "Succeeded", 0));
+    assert!(picture.is_impossible());
+    assert_eq!(format::reasons(&picture.rows()[0]), ["train: too large"]);
+    picture.set_impossible(&"job".into(), None);
+    assert!(!picture.is_impossible());
 }

@@ -1,38 +1,35 @@
-//! A piece of work: what it is, and how it ended.
+//! A piece of work (Job, Pod, JobSet or TrainJob) and its result.
 //!
-//! Pure: the end is read off the object as it was seen last.
+//! Pure: the result is read from the last observed state of the object.
 
+use muster_api::client::{Kind, Uid};
+use muster_api::consts::{conditions, jobset};
 use muster_api::job::JobFacts;
 use muster_api::jobset::JobSetFacts;
 use muster_api::kinds;
 use muster_api::paths::condition as path;
-use muster_api::port::{Kind, Uid};
 use muster_api::train::TrainJobFacts;
+use muster_api::train::consts::{TRAIN_JOB, conditions as train};
 use muster_api::train::kinds::TRAIN_JOBS;
-use muster_api::train::words::{TRAIN_JOB, conditions as train};
-use muster_api::words::{conditions, jobset};
 use muster_tree::{Text, Tree};
 
-use crate::run::pods::{self, Standing};
+use crate::run::pods::{self, PodStage};
 
-/// What a piece of work is.
+/// The kind of a piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkKind {
-    /// A Job.
     Job,
-    /// A Pod of its own.
+    /// A Pod without a controller.
     Pod,
-    /// A JobSet.
     JobSet,
-    /// A TrainJob, whose pods are those of a JobSet that is made for it.
+    /// A TrainJob; its pods belong to the JobSet that the trainer controller creates.
     TrainJob,
 }
 
 impl WorkKind {
-    /// All of them.
     pub const ALL: [WorkKind; 4] = [WorkKind::Job, WorkKind::Pod, WorkKind::JobSet, WorkKind::TrainJob];
 
-    /// The kind that watches and deletes name.
+    /// The API resource.
     #[must_use]
     pub fn kind(self) -> &'static Kind {
         match self {
@@ -43,7 +40,6 @@ impl WorkKind {
         }
     }
 
-    /// Its word.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -55,45 +51,42 @@ impl WorkKind {
     }
 }
 
-/// A piece of work that was submitted.
+/// A submitted piece of work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Work {
-    /// What it is.
     pub kind: WorkKind,
-    /// Namespace.
     pub namespace: Text,
-    /// Name.
     pub name: Text,
-    /// UID.
     pub uid: Uid,
 }
 
 impl Work {
-    /// How people name it: `job/train`.
+    /// `kind/name`, as in `job/train`.
     #[must_use]
     pub fn title(&self) -> String {
         format!("{}/{}", self.kind.word().to_lowercase(), self.name)
     }
 }
 
-/// How a piece of work ended.
+/// The result of a piece of work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// Well.
+pub enum WorkResult {
     Completed,
-    /// Not well, and why.
+    /// Failed or deleted, with the reason.
     Failed(String),
 }
 
 impl WorkKind {
-    /// How an object of this kind ended; `gone` says that it is not there any more.
+    /// The result of an object of this kind, if it has finished; `gone` means that it was deleted.
     #[must_use]
-    pub fn end(self, object: &Tree, gone: bool) -> Option<Ended> {
+    pub fn end(self, object: &Tree, gone: bool) -> Option<WorkResult> {
         let ended = match self {
-            WorkKind::Job => JobFacts::of(object).finished().map(|it| of_condition(it, conditions::COMPLETE)),
+            WorkKind::Job => {
+                JobFacts::of(object).finished_condition().map(|it| of_condition(it, conditions::COMPLETE))
+            }
             WorkKind::JobSet => {
                 let status = JobSetFacts::of(object).status;
-                status.ended().map(|it| of_condition(it, jobset::conditions::COMPLETED))
+                status.terminal_condition().map(|it| of_condition(it, jobset::conditions::COMPLETED))
             }
             WorkKind::TrainJob => train_end(object),
             WorkKind::Pod => pod_end(object),
@@ -102,28 +95,28 @@ impl WorkKind {
     }
 }
 
-/// What a last condition says: one of them means that all is well.
-fn of_condition(end: &Tree, good: &str) -> Ended {
+/// The result of a terminal condition; `good` is the type of the successful one.
+fn of_condition(end: &Tree, good: &str) -> WorkResult {
     if end.str_at(path::TYPE) == good {
-        return Ended::Completed;
+        return WorkResult::Completed;
     }
-    Ended::Failed(pods::words(end.str_at(path::REASON), end.str_at(path::MESSAGE)))
+    WorkResult::Failed(pods::reason_text(end.str_at(path::REASON), end.str_at(path::MESSAGE)))
 }
 
-fn train_end(job: &Tree) -> Option<Ended> {
+fn train_end(job: &Tree) -> Option<WorkResult> {
     let status = TrainJobFacts::of(job).status;
     let ends = [train::COMPLETE, train::FAILED].into_iter().filter(|kind| status.holds(kind));
     ends.filter_map(|kind| status.condition(kind)).map(|it| of_condition(it, train::COMPLETE)).next()
 }
 
-fn pod_end(pod: &Tree) -> Option<Ended> {
-    match Standing::of(pod) {
-        Standing::Finished => Some(Ended::Completed),
-        Standing::Failed => Some(Ended::Failed(pods::reason(pod))),
+fn pod_end(pod: &Tree) -> Option<WorkResult> {
+    match PodStage::of(pod) {
+        PodStage::Finished => Some(WorkResult::Completed),
+        PodStage::Failed => Some(WorkResult::Failed(pods::reason(pod))),
         _ => None,
     }
 }
 
-fn deleted() -> Ended {
-    Ended::Failed("somebody deleted it before it ended".to_owned())
+fn deleted() -> WorkResult {
+    WorkResult::Failed("it was deleted before it finished".to_owned())
 }

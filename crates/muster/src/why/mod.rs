@@ -1,12 +1,12 @@
-//! `muster why`: why something waits, in words or as JSON.
+//! `muster why`: explains why a workload is pending, as text or as data.
 //!
-//! The server's own explanation is asked for first. Where nobody serves it, conditions, events and objects tell what
-//! they can: that works on every cluster.
+//! The explanation API of Muster is requested first. A server without it is explained from conditions, events and
+//! objects, so the command works on every cluster.
 
-mod gather;
-mod name;
-mod tell;
-mod train;
+mod collect;
+mod report;
+mod target;
+mod train_job;
 
 use std::io;
 use std::process::ExitCode;
@@ -15,40 +15,29 @@ use muster_cluster::{ConnectError, KubeApi};
 use muster_tree::Tree;
 
 use crate::cli::{Output, WhyFlags};
-use gather::GatherError;
-pub use gather::about;
-pub use name::{Name, What};
-pub use tell::Found;
+use collect::CollectError;
+pub use collect::collect;
+pub use report::WhyReport;
+pub use target::{ExplainTarget, ExplainableKind};
 
-/// Why nothing is explained.
+/// Nothing can be explained.
 #[derive(Debug, thiserror::Error)]
 pub enum WhyError {
-    /// What was asked for.
+    /// The argument is not `KIND/NAME`.
     #[error(transparent)]
-    Name(#[from] name::NameError),
-    /// No connection.
+    Name(#[from] target::TargetNameError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// No answer.
     #[error(transparent)]
-    Gather(#[from] GatherError),
-    /// A file.
+    Gather(#[from] CollectError),
     #[error("reading {path}: {problem}")]
-    File {
-        /// Which.
-        path: String,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// The system.
+    File { path: String, problem: String },
     #[error("starting: {0}")]
     System(#[from] io::Error),
 }
 
-/// Explains.
-///
 /// # Errors
-/// There is nothing to explain, or nobody to ask.
+/// The object does not exist, or the API server cannot be reached.
 pub fn run(flags: &WhyFlags) -> Result<ExitCode, WhyError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(explain(flags))
@@ -57,10 +46,10 @@ pub fn run(flags: &WhyFlags) -> Result<ExitCode, WhyError> {
 async fn explain(flags: &WhyFlags) -> Result<ExitCode, WhyError> {
     let found = match (&flags.what, &flags.file) {
         (Some(what), _) => {
-            let asked = name::Name::of(what)?;
+            let asked = target::ExplainTarget::of(what)?;
             let api = KubeApi::connect(flags.kubeconfig.as_deref()).await?;
             let namespace = flags.namespace.clone().unwrap_or_else(|| api.namespace().to_owned());
-            gather::about(&api, &asked, &namespace).await?
+            collect::collect(&api, &asked, &namespace).await?
         }
         (None, file) => {
             let manifest = manifest(file.as_deref().unwrap_or_default())?;
@@ -68,14 +57,14 @@ async fn explain(flags: &WhyFlags) -> Result<ExitCode, WhyError> {
             let own = manifest.str_at(&["metadata", "namespace"]);
             let own = Some(own).filter(|it| !it.is_empty()).map(str::to_owned);
             let namespace = flags.namespace.clone().or(own).unwrap_or_else(|| api.namespace().to_owned());
-            gather::try_out(&api, &manifest, &namespace).await?
+            collect::dry_run(&api, &manifest, &namespace).await?
         }
     };
     print(&found.data(), &found, flags.output);
     Ok(ExitCode::SUCCESS)
 }
 
-/// The one object of a file.
+/// The manifest of a file, which must contain exactly one.
 fn manifest(path: &str) -> Result<Tree, WhyError> {
     let wrong = |problem: String| WhyError::File { path: path.to_owned(), problem };
     let text = if path == "-" { io::read_to_string(io::stdin()) } else { std::fs::read_to_string(path) };
@@ -89,7 +78,7 @@ fn manifest(path: &str) -> Result<Tree, WhyError> {
 }
 
 #[expect(clippy::print_stdout, reason = "the explanation is the data of this command")]
-fn print(data: &Tree, found: &tell::Found, how: Option<Output>) {
+fn print(data: &Tree, found: &report::WhyReport, how: Option<Output>) {
     match how {
         Some(Output::Json) => println!("{}", data.to_json()),
         Some(Output::Yaml) => print!("{}", data.to_yaml()),

@@ -1,69 +1,69 @@
-//! Why work waits, asked of the server while it does; and which work can never run on the nodes there are.
+//! Explains pending work while a run follows it, and detects work that can never run on the nodes of the cluster.
 //!
 //! # Guarantees
 //!
-//! - Explanations are requested on a thread of their own: a slow answer delays neither logs nor the end.
-//! - [`never`] is pure, and says that work can never run only where requests are larger than all that a node, all nodes
-//!   or a quota have: nothing that ends or is deleted can change that.
+//! - Explanations are requested on another thread: a slow reply delays neither logs nor the end of the run.
+//! - [`never`] is pure. It reports work as impossible only if its requests exceed the capacity of every node, of all
+//!   nodes together, or of a quota: no pod that terminates can change that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use muster_api::client::Uid;
 use muster_api::kinds::NODES;
 use muster_api::meta;
 use muster_api::node::amount;
 use muster_api::pod_requests;
-use muster_api::port::Uid;
 use muster_api::queue::amount_text;
 use muster_cluster::KubeApi;
 use muster_tree::{Text, Tree};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::run::picture::{Picture, Work, WorkKind};
-use crate::why::{self, Found, Name, What};
+use crate::run::snapshot::{RunSnapshot, Work, WorkKind};
+use crate::why::{self, ExplainTarget, ExplainableKind, WhyReport};
 
-/// Work that has waited so long is explained.
+/// Work is explained once it has been pending for this long.
 const EXPLAIN_AFTER: Duration = Duration::from_secs(3);
-/// The pause between two explanations.
+/// The pause between two rounds of explanations.
 const EXPLAIN_PAUSE: Duration = Duration::from_secs(2);
-/// Pieces of work that are explained at once.
+/// The upper bound of pieces of work in one round.
 const WORKS_MAX: usize = 4;
 
-/// Whether the nodes are those there will ever be.
+/// Whether nodes can be added during the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nodes {
-    /// Those of a plane that was started for this run.
-    Ours,
-    /// Those of a cluster, which may get more.
-    Others,
+pub enum NodeSupply {
+    /// The nodes of the embedded control plane of this run: fixed.
+    Fixed,
+    /// The nodes of a cluster, to which an autoscaler may add more.
+    MayGrow,
 }
 
-/// What the server says of a piece of work that waits.
-struct Explained {
+/// The explanation of one pending piece of work.
+struct WorkExplanation {
     work: Uid,
     lines: Vec<String>,
     never: Option<String>,
 }
 
-/// What waits, since when, and what was said of it.
-pub struct Waits {
+/// The pending work, since when it is pending, and its last explanation.
+pub struct PendingExplanations {
     api: KubeApi,
-    nodes: Nodes,
+    nodes: NodeSupply,
     since: BTreeMap<Uid, Instant>,
     asked_at: Option<Instant>,
-    /// How many answers are still to come.
+    /// Explanations in flight.
     open: usize,
-    answers: (mpsc::UnboundedSender<Option<Explained>>, mpsc::UnboundedReceiver<Option<Explained>>),
-    /// What was printed last of each piece of work, without what changes with the time alone.
+    answers:
+        (mpsc::UnboundedSender<Option<WorkExplanation>>, mpsc::UnboundedReceiver<Option<WorkExplanation>>),
+    /// The last printed explanation of each piece of work, without durations: those change on every round.
     told: BTreeMap<Uid, Vec<String>>,
 }
 
-impl Waits {
-    /// Nothing waits yet.
+impl PendingExplanations {
     #[must_use]
-    pub fn new(api: &KubeApi, nodes: Nodes) -> Waits {
-        Waits {
+    pub fn new(api: &KubeApi, nodes: NodeSupply) -> PendingExplanations {
+        PendingExplanations {
             api: api.clone(),
             nodes,
             since: BTreeMap::new(),
@@ -74,17 +74,17 @@ impl Waits {
         }
     }
 
-    /// Takes in answers and asks again when it is time; the lines that are new.
-    pub fn turn(&mut self, picture: &mut Picture) -> Vec<String> {
+    /// Processes replies and starts the next round when it is due. Returns the lines that have changed.
+    pub fn poll(&mut self, picture: &mut RunSnapshot) -> Vec<String> {
         let mut lines = Vec::new();
         while let Ok(answer) = self.answers.1.try_recv() {
             self.open -= 1;
-            let Some(Explained { work, lines: new, never }) = answer else { continue };
-            // It may have begun meanwhile.
+            let Some(WorkExplanation { work, lines: new, never }) = answer else { continue };
+            // The work may have started since the request.
             if !picture.waiting().any(|it| it.uid == work) {
                 continue;
             }
-            picture.set_never(&work, never);
+            picture.set_impossible(&work, never);
             let timeless: Vec<String> = new.iter().map(|line| without_times(line)).collect();
             if self.told.get(&work) != Some(&timeless) {
                 self.told.insert(work, timeless);
@@ -95,7 +95,7 @@ impl Waits {
         lines
     }
 
-    fn ask(&mut self, picture: &Picture) {
+    fn ask(&mut self, picture: &RunSnapshot) {
         let now = Instant::now();
         let waiting: Vec<Work> = picture.waiting().cloned().collect();
         self.since.retain(|uid, _| waiting.iter().any(|work| work.uid == *uid));
@@ -114,34 +114,34 @@ impl Waits {
         for work in asked {
             let (api, nodes, to) = (self.api.clone(), self.nodes, self.answers.0.clone());
             let runtime = tokio::runtime::Handle::current();
-            // On a thread of its own: the parts of a request cannot be moved between threads.
+            // A blocking thread, because the future of a request is not `Send`.
             tokio::task::spawn_blocking(move || {
-                // The receiver is gone when the run is over.
+                // The receiver is dropped at the end of the run.
                 let _ = to.send(runtime.block_on(explain(&api, &work, nodes)));
             });
         }
     }
 }
 
-async fn explain(api: &KubeApi, work: &Work, nodes: Nodes) -> Option<Explained> {
+async fn explain(api: &KubeApi, work: &Work, nodes: NodeSupply) -> Option<WorkExplanation> {
     let what = match work.kind {
-        WorkKind::Job => What::Job,
-        WorkKind::Pod => What::Pod,
-        WorkKind::JobSet => What::JobSet,
-        WorkKind::TrainJob => What::TrainJob,
+        WorkKind::Job => ExplainableKind::Job,
+        WorkKind::Pod => ExplainableKind::Pod,
+        WorkKind::JobSet => ExplainableKind::JobSet,
+        WorkKind::TrainJob => ExplainableKind::TrainJob,
     };
-    let asked = Name { what, name: work.name.clone() };
-    let found = why::about(api, &asked, &work.namespace).await.ok()?;
+    let asked = ExplainTarget { what, name: work.name.clone() };
+    let found = why::collect(api, &asked, &work.namespace).await.ok()?;
     let all = match nodes {
-        Nodes::Ours => api.labelled(&NODES, "", &[]).await.unwrap_or_default(),
-        Nodes::Others => Vec::new(),
+        NodeSupply::Fixed => api.list_by_labels(&NODES, "", &[]).await.unwrap_or_default(),
+        NodeSupply::MayGrow => Vec::new(),
     };
     let all: Vec<Tree> = all.into_iter().map(|it| it.tree).collect();
-    let never = never(&found, &all).filter(|_| nodes == Nodes::Ours);
-    Some(Explained { work: work.uid.clone(), lines: found.standing(), never })
+    let never = impossible_reason(&found, &all).filter(|_| nodes == NodeSupply::Fixed);
+    Some(WorkExplanation { work: work.uid.clone(), lines: found.status_lines(), never })
 }
 
-/// A line without spans of time, which change while nothing else does.
+/// A line without durations, to compare explanations.
 fn without_times(line: &str) -> String {
     let is_span = |word: &&str| {
         word.strip_suffix('s')
@@ -150,13 +150,13 @@ fn without_times(line: &str) -> String {
     line.split(' ').filter(|word| !is_span(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// Why it can never run, if that is certain.
-fn never(found: &Found, nodes: &[Tree]) -> Option<String> {
-    beyond_quota(found).or_else(|| beyond_nodes(found, nodes))
+/// Why work can never run, if that is certain.
+fn impossible_reason(found: &WhyReport, nodes: &[Tree]) -> Option<String> {
+    exceeds_quota(found).or_else(|| exceeds_nodes(found, nodes))
 }
 
-/// A pod set for which every flavor has too little even when it is empty.
-fn beyond_quota(found: &Found) -> Option<String> {
+/// A pod set that exceeds the nominal quota of every flavor, even if nothing else used it.
+fn exceeds_quota(found: &WhyReport) -> Option<String> {
     let sets = found.explanation.as_ref()?.items_at(&["podSets"]);
     let too_big = |set: &&Tree| {
         let flavors = set.items_at(&["flavors"]);
@@ -180,8 +180,8 @@ fn beyond_quota(found: &Found) -> Option<String> {
     ))
 }
 
-/// A pod that is larger than every node, or a gang that is larger than all of them.
-fn beyond_nodes(found: &Found, nodes: &[Tree]) -> Option<String> {
+/// A pod that requests more than any node has, or a gang that requests more than all nodes have together.
+fn exceeds_nodes(found: &WhyReport, nodes: &[Tree]) -> Option<String> {
     if nodes.is_empty() {
         return None;
     }
@@ -199,15 +199,16 @@ fn beyond_nodes(found: &Found, nodes: &[Tree]) -> Option<String> {
             amount_text(&resource, largest(nodes, &resource))
         ))
     });
-    pod.or_else(|| found.groups.iter().find_map(|group| gang_beyond(group, &waiting, nodes)))
+    pod.or_else(|| found.groups.iter().find_map(|group| gang_exceeds_nodes(group, &waiting, nodes)))
 }
 
-fn gang_beyond(group: &Tree, waiting: &[&Tree], nodes: &[Tree]) -> Option<String> {
+fn gang_exceeds_nodes(group: &Tree, waiting: &[&Tree], nodes: &[Tree]) -> Option<String> {
     let min = group.int_at(&["spec", "schedulingPolicy", "gang", "minCount"])?;
     let name = meta::name(group);
     let member = |pod: &&&Tree| pod.str_at(&["spec", "schedulingGroup", "podGroupName"]) == name.as_str();
     let members: Vec<&Tree> = waiting.iter().filter(member).copied().collect();
-    // As many as it needs wait: none of them runs already. The smallest decides.
+    // Only if minCount members are pending is the whole gang unscheduled. The smallest member gives the lower bound of
+    // what the gang needs.
     if i64::try_from(members.len()).unwrap_or(0) < min {
         return None;
     }
@@ -288,8 +289,8 @@ mod tests {
             ("a gang that fits", vec![pod("a", "1"), pod("b", "1")], vec![group(2)], vec![node("2")], None),
             ("a gang of which some run", vec![pod("a", "1")], vec![group(3)], vec![node("2")], None),
         ] {
-            let found = Found { pods, groups, ..Found::default() };
-            assert_eq!(never(&found, &nodes).as_deref(), want, "{says}");
+            let found = WhyReport { pods, groups, ..WhyReport::default() };
+            assert_eq!(impossible_reason(&found, &nodes).as_deref(), want, "{says}");
         }
     }
 
@@ -301,7 +302,7 @@ mod tests {
         };
         let told = |flavors: Tree| {
             let explanation = tree!({"podSets": [{"name": "main", "count": 4, "flavors": flavors}]});
-            never(&Found { explanation: Some(explanation), ..Found::default() }, &[])
+            impossible_reason(&WhyReport { explanation: Some(explanation), ..WhyReport::default() }, &[])
         };
         let want = "it can never be admitted: pod set main asks for 8 of cpu, and quota of flavor default is at most 4";
         assert_eq!(told(Tree::list([flavor("TooBig")])).as_deref(), Some(want));

@@ -1,19 +1,19 @@
-//! Rows, prefixes and times as people read them.
+//! Formats progress rows, log prefixes and durations.
 
 use std::time::Duration;
 
-use crate::run::picture::Row;
-use crate::run::pods::Standing;
+use crate::run::pods::PodStage;
+use crate::run::snapshot::ProgressRow;
 
-/// The longest name in front of a log line; of longer ones the end is shown, which tells pods apart.
+/// The longest log prefix. Of a longer name the end is shown, because pods of one owner differ only there.
 const NAME_CHARS_MAX: usize = 32;
-/// The longest reason in a line of progress.
+/// The longest reason in a progress line.
 const REASON_CHARS_MAX: usize = 300;
 
-/// How a piece of work stands, in one line: `2 waiting, 1 running`.
+/// The pod counts of a row: `2 waiting, 1 running`.
 #[must_use]
-pub fn counts(row: &Row) -> String {
-    let told = Standing::ALL.iter().zip(row.counts).filter(|(_, count)| *count > 0);
+pub fn counts(row: &ProgressRow) -> String {
+    let told = PodStage::ALL.iter().zip(row.counts).filter(|(_, count)| *count > 0);
     let words: Vec<String> = told.map(|(standing, count)| format!("{count} {}", standing.word())).collect();
     let progress = row.progress.map_or_else(String::new, |percent| format!(", {percent} % done"));
     match (words.is_empty(), row.suspended) {
@@ -23,9 +23,9 @@ pub fn counts(row: &Row) -> String {
     }
 }
 
-/// Why pods do not run, a line each.
+/// The reasons why pods do not run, one line each.
 #[must_use]
-pub fn reasons(row: &Row) -> Vec<String> {
+pub fn reasons(row: &ProgressRow) -> Vec<String> {
     let line = |(why, count, example): &(String, usize, _)| {
         let who = if *count > 1 { format!("{count} pods") } else { format!("{example}") };
         format!("{who}: {}", shortened(&one_line(why), REASON_CHARS_MAX))
@@ -33,7 +33,7 @@ pub fn reasons(row: &Row) -> Vec<String> {
     row.reasons.iter().map(line).collect()
 }
 
-/// What stands in front of the lines of a pod.
+/// The log prefix of a pod.
 #[must_use]
 pub fn name(pod: &str, container: Option<&str>) -> String {
     let full = container.map_or_else(|| pod.to_owned(), |container| format!("{pod}/{container}"));
@@ -45,7 +45,7 @@ pub fn name(pod: &str, container: Option<&str>) -> String {
     format!("…{tail}")
 }
 
-/// A time span: `0.8s`, `12s`, `3m 05s`, `2h 10m`.
+/// A duration: `0.8s`, `12s`, `3m 05s`, `2h 10m`.
 #[must_use]
 pub fn span(time: Duration) -> String {
     let secs = time.as_secs();
@@ -73,16 +73,23 @@ fn shortened(text: &str, max: usize) -> String {
 mod tests {
     use super::*;
 
-    fn row(counts: [usize; 5], reasons: Vec<(String, usize, muster_tree::Text)>) -> Row {
-        Row { title: "job/j".to_owned(), counts, reasons, suspended: false, progress: None, ended: None }
+    fn row(counts: [usize; 5], reasons: Vec<(String, usize, muster_tree::Text)>) -> ProgressRow {
+        ProgressRow {
+            title: "job/j".to_owned(),
+            counts,
+            reasons,
+            suspended: false,
+            progress: None,
+            ended: None,
+        }
     }
 
     #[test]
     fn counts_tell_what_there_is() {
         assert_eq!(counts(&row([2, 0, 1, 0, 0], vec![])), "2 waiting, 1 running");
         assert_eq!(counts(&row([0; 5], vec![])), "no pods yet");
-        assert_eq!(counts(&Row { suspended: true, ..row([0; 5], vec![]) }), "suspended");
-        let trains = Row { progress: Some(45), ..row([0, 0, 2, 0, 0], vec![]) };
+        assert_eq!(counts(&ProgressRow { suspended: true, ..row([0; 5], vec![]) }), "suspended");
+        let trains = ProgressRow { progress: Some(45), ..row([0, 0, 2, 0, 0], vec![]) };
         assert_eq!(counts(&trains), "2 running, 45 % done");
     }
 

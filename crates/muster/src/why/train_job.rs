@@ -1,174 +1,180 @@
-//! What a TrainJob waits for, by when it has to end, and when it goes. Pure.
+//! Explains a TrainJob: what it is waiting for, its deadline, and when it is deleted. Pure.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Times are those of the object and the rules of the controller, so that both say the same.
+//! - Deadline and TTL are computed by the functions of the controller, so that both agree.
 //!
 //! # Deliberately absent
 //!
-//! How the server is configured: deadlines are counted as they are where nothing is configured.
+//! The configuration of the server, which a client cannot read: the deadline is that of the default configuration.
 
 use std::time::Duration;
 
 use muster_api::meta;
 use muster_api::time::Time;
-use muster_api::train::words::{conditions, reasons};
-use muster_api::train::{Managed, TrainJobFacts};
-use muster_trainer::life::{DeadlineClock, due, expires};
+use muster_api::train::consts::{conditions, reasons};
+use muster_api::train::{ManagedBy, TrainJobFacts};
+use muster_trainer::controller::{DeadlineClock, deadline, ttl_expiry};
 use muster_tree::{Tree, tree};
 
-use super::tell::{Verdict, Waiting};
-use crate::run::words::span;
+use super::report::{ExplainedState, PendingPod};
+use crate::run::format::span;
 
-/// What is known of a TrainJob beside itself.
+/// The objects of a TrainJob.
 #[derive(Debug)]
-pub struct Train {
-    /// The JobSet that was made for it.
+pub struct TrainJobContext {
+    /// The JobSet that the controller created for the TrainJob.
     pub set: Option<Tree>,
-    /// What it is made of.
-    pub runtime: Runtime,
+    /// Whether its runtime exists.
+    pub runtime: RuntimePresence,
 }
 
-/// What a TrainJob is made of.
+/// Whether the runtime of a TrainJob exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Runtime {
-    /// It is there, or was kept when the TrainJob first met it.
-    There,
-    /// It is not.
+pub enum RuntimePresence {
+    /// The runtime exists, or its snapshot from the first reconciliation of the TrainJob does.
+    Present,
     Missing,
 }
 
-/// An instant to come, or one that has passed.
+/// A time relative to now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Away {
+enum RelativeTime {
     In(Duration),
     Ago(Duration),
 }
 
-impl Away {
-    fn of(at: Time, now: Time) -> Away {
-        if at > now { Away::In(at.since(now)) } else { Away::Ago(now.since(at)) }
+impl RelativeTime {
+    fn of(at: Time, now: Time) -> RelativeTime {
+        if at > now { RelativeTime::In(at.since(now)) } else { RelativeTime::Ago(now.since(at)) }
     }
 
     fn words(self) -> String {
         match self {
-            Away::In(time) => format!("in {}", span(time)),
-            Away::Ago(time) => format!("{} ago", span(time)),
+            RelativeTime::In(time) => format!("in {}", span(time)),
+            RelativeTime::Ago(time) => format!("{} ago", span(time)),
         }
     }
 
     fn secs(self) -> i64 {
         let secs = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
         match self {
-            Away::In(time) => secs(time),
-            Away::Ago(time) => -secs(time),
+            RelativeTime::In(time) => secs(time),
+            RelativeTime::Ago(time) => -secs(time),
         }
     }
 }
 
-/// A TrainJob at an instant.
-pub struct Sight<'a> {
+/// A TrainJob at a time.
+pub struct TrainJobView<'a> {
     job: TrainJobFacts,
     object: &'a Tree,
     now: Time,
 }
 
-impl<'a> Sight<'a> {
-    /// Of this TrainJob, now.
-    pub fn of(object: &'a Tree, now: Time) -> Sight<'a> {
-        Sight { job: TrainJobFacts::of(object), object, now }
+impl<'a> TrainJobView<'a> {
+    pub fn of(object: &'a Tree, now: Time) -> TrainJobView<'a> {
+        TrainJobView { job: TrainJobFacts::of(object), object, now }
     }
 
-    /// What is certain whatever a queue says: its end, and a deadline that nobody acted on.
-    pub fn settled(&self) -> Option<Verdict> {
+    /// The states that take precedence over what a queue reports: finished, managed by another controller, or past the
+    /// deadline without having failed.
+    pub fn final_state(&self) -> Option<ExplainedState> {
         let status = &self.job.status;
         for (kind, state) in [(conditions::COMPLETE, "Finished"), (conditions::FAILED, "Failed")] {
             if let Some(told) = status.condition(kind).filter(|_| status.holds(kind)) {
-                return Some(Verdict::told(state, told));
+                return Some(ExplainedState::from_condition(state, told));
             }
         }
-        if self.job.managed == Managed::Elsewhere {
-            let message = "spec.managedBy names somebody else: nothing is done about it here";
-            return Some(Verdict::new("Elsewhere", "ManagedElsewhere", message));
+        if self.job.managed_by == ManagedBy::External {
+            let message = "spec.managedBy names another controller: it is not reconciled here";
+            return Some(ExplainedState::new("Elsewhere", "ManagedElsewhere", message));
         }
-        let Away::Ago(late) = Away::of(self.deadline().filter(|_| !self.job.suspend)?, self.now) else {
+        let RelativeTime::Ago(late) =
+            RelativeTime::of(self.deadline().filter(|_| !self.job.suspend)?, self.now)
+        else {
             return None;
         };
         let message = format!(
-            "its deadline was {} ago, and nobody has acted on it: does the trainer controller run, may it write, \
-             are clocks in step?",
+            "its deadline was {} ago, and no controller has acted on it: check that the trainer controller runs and may write, \
+             and that the clocks agree",
             span(late)
         );
-        Some(Verdict::new("Overdue", "DeadlineMissed", &message))
+        Some(ExplainedState::new("Overdue", "DeadlineMissed", &message))
     }
 
-    /// What it waits for.
-    pub fn verdict(&self, train: &Train, events: &[&Tree], waiting: &[Waiting]) -> Verdict {
+    /// The state of a TrainJob that has not finished.
+    pub fn state(&self, train: &TrainJobContext, events: &[&Tree], waiting: &[PendingPod]) -> ExplainedState {
         if self.job.suspend {
             let message = match self.job.queued {
                 true => "its queue has not resumed it",
-                false => "spec.suspend is true, and no queue has it",
+                false => "spec.suspend is true, and it is not queued",
             };
-            return Verdict::new("Suspended", "Suspended", message);
+            return ExplainedState::new("Suspended", "Suspended", message);
         }
         if train.set.is_some() {
             return match waiting.first() {
-                Some(it) => Verdict::new("Pending", &it.reason, &it.message),
-                None => Verdict::new("Running", "", ""),
+                Some(it) => ExplainedState::new("Pending", &it.reason, &it.message),
+                None => ExplainedState::new("Running", "", ""),
             };
         }
         let failed = |it: &&&Tree| it.str_at(&["reason"]) == reasons::CREATION_FAILED;
         let last = events.iter().rev().find(failed);
         match (train.runtime, last) {
-            (Runtime::Missing, _) => Verdict::new("Pending", "RuntimeMissing", &self.missing()),
-            (_, Some(it)) => Verdict::new("Pending", it.str_at(&["reason"]), it.str_at(&["message"])),
+            (RuntimePresence::Missing, _) => {
+                ExplainedState::new("Pending", "RuntimeMissing", &self.missing())
+            }
+            (_, Some(it)) => ExplainedState::new("Pending", it.str_at(&["reason"]), it.str_at(&["message"])),
             _ => {
-                let message = "nobody has made a JobSet of it yet: does the trainer controller run?";
-                Verdict::new("Pending", "NoJobSet", message)
+                let message =
+                    "no controller has created its JobSet yet: check that the trainer controller runs";
+                ExplainedState::new("Pending", "NoJobSet", message)
             }
         }
     }
 
     fn missing(&self) -> String {
         let runtime = &self.job.runtime;
-        format!("there is no {} {}: make it, and the TrainJob goes on by itself", runtime.kind, runtime.name)
+        format!("there is no {} {}: create it, and the TrainJob continues", runtime.kind, runtime.name)
     }
 
-    /// By when it has to end; also of what is suspended, as if it were not.
+    /// The deadline. A TrainJob that the user suspended is treated as running, to show when it would fail; one that its
+    /// queue suspended has no deadline yet.
     fn deadline(&self) -> Option<Time> {
         let running = TrainJobFacts { suspend: false, ..self.job.clone() };
         let counts = !(self.job.suspend && self.job.queued);
-        due(&running, &self.job.status, DeadlineClock::Auto).filter(|_| counts)
+        deadline(&running, &self.job.status, DeadlineClock::Auto).filter(|_| counts)
     }
 
     fn expiry(&self) -> Option<Time> {
-        expires(&self.job, &self.job.status)
+        ttl_expiry(&self.job, &self.job.status)
     }
 
-    /// What is to be said of deadline and time to live.
+    /// The lines about deadline and TTL.
     pub fn lines(&self) -> Vec<String> {
-        if self.job.managed == Managed::Elsewhere {
+        if self.job.managed_by == ManagedBy::External {
             return Vec::new();
         }
-        [self.deadline_line(), self.leaving_line()].into_iter().flatten().collect()
+        [self.deadline_line(), self.deletion_line()].into_iter().flatten().collect()
     }
 
     fn deadline_line(&self) -> Option<String> {
-        let secs = self.job.deadline_secs.filter(|_| !self.job.status.is_finished())?;
+        let secs = self.job.active_deadline_secs.filter(|_| !self.job.status.is_finished())?;
         let Some(at) = self.deadline() else {
-            return Some(format!("  deadline: {secs}s from its start, which its queue gives it"));
+            return Some(format!("  deadline: {secs}s from its start, when its queue admits it"));
         };
-        let (away, from) = (Away::of(at, self.now), if self.job.queued { "last start" } else { "creation" });
+        let (away, from) =
+            (RelativeTime::of(at, self.now), if self.job.queued { "last start" } else { "creation" });
         let note = match (self.job.suspend, away) {
-            (true, Away::In(_)) => "; time passes while it is suspended, too",
-            (true, Away::Ago(_)) => "; it fails as soon as it is resumed",
+            (true, RelativeTime::In(_)) => "; time passes while it is suspended, too",
+            (true, RelativeTime::Ago(_)) => "; it fails as soon as it is resumed",
             _ => "",
         };
         Some(format!("  deadline: {at}, {}, {secs}s from its {from}{note}", away.words()))
     }
 
-    fn leaving_line(&self) -> Option<String> {
-        if let Some(since) = meta::deleting(self.object) {
+    fn deletion_line(&self) -> Option<String> {
+        if let Some(since) = meta::deletion_timestamp(self.object) {
             let names = self.object.items_at(&["metadata", "finalizers"]).iter().filter_map(Tree::as_str);
             let names: Vec<&str> = names.collect();
             let held =
@@ -179,18 +185,20 @@ impl<'a> Sight<'a> {
         let Some(at) = self.expiry() else {
             return Some(format!("  it is deleted {secs}s after its end, with its pods and their logs"));
         };
-        let away = Away::of(at, self.now);
+        let away = RelativeTime::of(at, self.now);
         Some(match away {
-            Away::In(_) => format!("  it is deleted at {at}, {}, with its pods and their logs", away.words()),
-            Away::Ago(_) => {
+            RelativeTime::In(_) => {
+                format!("  it is deleted at {at}, {}, with its pods and their logs", away.words())
+            }
+            RelativeTime::Ago(_) => {
                 format!("  it should have been deleted at {at}, {}: see its events", away.words())
             }
         })
     }
 
-    /// The same for programs.
+    /// Deadline and TTL as data.
     pub fn data(&self) -> Vec<(&'static str, Tree)> {
-        let told = |at: Time| tree!({"time": at.to_seconds_text(), "remainingSeconds": Away::of(at, self.now).secs()});
+        let told = |at: Time| tree!({"time": at.to_seconds_text(), "remainingSeconds": RelativeTime::of(at, self.now).secs()});
         let deadline = self.deadline().map(|at| ("deadline", told(at)));
         let expiry = self.expiry().map(|at| ("deletion", told(at)));
         deadline.into_iter().chain(expiry).collect()
@@ -199,7 +207,7 @@ impl<'a> Sight<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tell::Found;
+    use super::super::report::WhyReport;
     use super::*;
 
     const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -215,10 +223,16 @@ mod tests {
         tree!({"type": kind, "status": status, "reason": reason, "message": "words", "lastTransitionTime": "2026-01-01T00:01:00Z"})
     }
 
-    fn found(object: Tree, set: bool, runtime: Runtime) -> Found {
+    fn found(object: Tree, set: bool, runtime: RuntimePresence) -> WhyReport {
         let set = set.then(|| tree!({"metadata": {"name": "train"}}));
         let now = Time::parse("2026-01-01T00:02:00Z").unwrap();
-        Found { what: "TrainJob", object, train: Some(Train { set, runtime }), now, ..Found::default() }
+        WhyReport {
+            what: "TrainJob",
+            object,
+            train: Some(TrainJobContext { set, runtime }),
+            now,
+            ..WhyReport::default()
+        }
     }
 
     fn both() -> Tree {
@@ -229,11 +243,11 @@ mod tests {
     #[test]
     fn a_missed_deadline_shows() {
         let late = job(tree!({"activeDeadlineSeconds": 110}), tree!({}));
-        let found = found(late, true, Runtime::There);
+        let found = found(late, true, RuntimePresence::Present);
         let lines = found.lines();
         assert_eq!(lines[0], "TrainJob team/train: Overdue");
         assert!(
-            lines[1].starts_with("  DeadlineMissed: its deadline was 10s ago, and nobody has acted"),
+            lines[1].starts_with("  DeadlineMissed: its deadline was 10s ago, and no controller has acted"),
             "{lines:?}"
         );
         assert_eq!(lines[2], "  deadline: 2026-01-01T00:01:50Z, 10s ago, 110s from its creation");
@@ -244,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_it_waits_for() {
-        let (there, missing) = (Runtime::There, Runtime::Missing);
+        let (there, missing) = (RuntimePresence::Present, RuntimePresence::Missing);
         let suspended = tree!({"suspend": true});
         let queued = job(suspended.clone(), tree!({}))
             .with(&["metadata", "labels", "kueue.x-k8s.io/queue-name"], "main");
@@ -253,7 +267,7 @@ mod tests {
             (
                 "suspended by hand",
                 found(job(suspended, tree!({})), true, there),
-                ["TrainJob team/train: Suspended", "  Suspended: spec.suspend is true, and no queue has it"],
+                ["TrainJob team/train: Suspended", "  Suspended: spec.suspend is true, and it is not queued"],
             ),
             (
                 "suspended by a queue that says nothing",
@@ -265,7 +279,7 @@ mod tests {
                 found(job(tree!({}), tree!({})), false, missing),
                 [
                     "TrainJob team/train: Pending",
-                    "  RuntimeMissing: there is no ClusterTrainingRuntime torch: make it, and the TrainJob goes on by itself",
+                    "  RuntimeMissing: there is no ClusterTrainingRuntime torch: create it, and the TrainJob continues",
                 ],
             ),
             (
@@ -273,7 +287,7 @@ mod tests {
                 found(job(tree!({"managedBy": "kueue.x-k8s.io/multikueue"}), tree!({})), false, there),
                 [
                     "TrainJob team/train: Elsewhere",
-                    "  ManagedElsewhere: spec.managedBy names somebody else: nothing is done about it here",
+                    "  ManagedElsewhere: spec.managedBy names another controller: it is not reconciled here",
                 ],
             ),
             (
@@ -281,7 +295,7 @@ mod tests {
                 found(job(tree!({}), tree!({})), false, there),
                 [
                     "TrainJob team/train: Pending",
-                    "  NoJobSet: nobody has made a JobSet of it yet: does the trainer controller run?",
+                    "  NoJobSet: no controller has created its JobSet yet: check that the trainer controller runs",
                 ],
             ),
         ] {
@@ -298,7 +312,7 @@ mod tests {
                 "involvedObject": {"kind": "TrainJob"}, "lastTimestamp": at})
         };
         let events = vec![event("new", "2026-01-01T00:01:58Z"), event("old", "2026-01-01T00:01:00Z")];
-        let found = Found { events, ..found(job(tree!({}), tree!({})), false, Runtime::There) };
+        let found = WhyReport { events, ..found(job(tree!({}), tree!({})), false, RuntimePresence::Present) };
         let lines = found.lines();
         assert_eq!(lines[1], "  TrainJobResourcesCreationFailed: new");
         assert_eq!(lines.last().unwrap(), "    2s ago TrainJob TrainJobResourcesCreationFailed: new");
@@ -336,7 +350,7 @@ mod tests {
             (
                 "in a queue",
                 queue(job(suspended, tree!({}))),
-                vec!["  deadline: 7200s from its start, which its queue gives it", leaves],
+                vec!["  deadline: 7200s from its start, when its queue admits it", leaves],
             ),
             (
                 "admitted by a queue",
@@ -363,7 +377,7 @@ mod tests {
             ("neither", job(tree!({}), tree!({})), vec![]),
         ] {
             let now = Time::parse("2026-01-01T00:02:00Z").unwrap();
-            assert_eq!(Sight::of(&job, now).lines(), want, "{says}");
+            assert_eq!(TrainJobView::of(&job, now).lines(), want, "{says}");
         }
     }
 
@@ -372,7 +386,7 @@ mod tests {
         let failed = job(both(), tree!({"conditions": [(condition("Failed", "True", "DeadlineExceeded"))]}));
         let told =
             tree!({"state": "Finished", "reason": "JobFinished", "message": "m", "text": ["JobFinished: m"]});
-        let found = Found { explanation: Some(told), ..found(failed, true, Runtime::There) };
+        let found = WhyReport { explanation: Some(told), ..found(failed, true, RuntimePresence::Present) };
         let lines = found.lines();
         assert_eq!(lines[..2], ["TrainJob team/train: Failed", "  DeadlineExceeded: words"]);
         assert!(lines.contains(&"  JobFinished: m".to_owned()), "{lines:?}");

@@ -1,4 +1,4 @@
-//! Folders that are this user's alone: keys, tokens and the secrets of pods are in them.
+//! Directories that only their owner can enter: they contain keys, tokens and the Secret volumes of pods.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -6,24 +6,24 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Its owner only.
 const OWNER: u32 = 0o700;
-/// Others may pass through to what they know the name of: users that containers without namespaces run as.
+/// Search permission for others, without read: containers without namespaces that run as another user reach their
+/// volumes by path, but cannot list the directory.
 const PASSED: u32 = 0o711;
 
-/// Makes a folder that only its owner enters, or takes others' rights to one that is there.
+/// Creates a directory with mode 0700, or removes excess permissions from an existing one.
 ///
 /// # Errors
-/// What the system said.
-pub fn folder(path: &Path) -> io::Result<()> {
+/// The error of the file system.
+pub fn private_dir(path: &Path) -> io::Result<()> {
     make(path, OWNER)
 }
 
-/// The same, but others may pass through.
+/// Like [`folder`], with mode 0711.
 ///
 /// # Errors
-/// What the system said.
-pub fn passage(path: &Path) -> io::Result<()> {
+/// The error of the file system.
+pub fn traversable_dir(path: &Path) -> io::Result<()> {
     make(path, PASSED)
 }
 
@@ -43,11 +43,12 @@ fn make(path: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// A folder for what does not outlive this process: one for all, with a name that nobody could have taken before.
+/// The temporary directory of this process, created at the first call. Its name is random, so that another user
+/// cannot create it in advance.
 ///
 /// # Errors
-/// What the system said.
-pub fn passing() -> io::Result<PathBuf> {
+/// The error of the file system.
+pub fn ephemeral_dir() -> io::Result<PathBuf> {
     static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
     let mut folder = FOLDER.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = folder.as_ref().filter(|known| known.is_dir()) {
@@ -67,20 +68,20 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a/b");
         let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
-        folder(&path).unwrap();
+        private_dir(&path).unwrap();
         assert_eq!(mode(), 0o700);
         fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
-        folder(&path).unwrap();
+        private_dir(&path).unwrap();
         assert_eq!(mode(), 0o700);
         fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
-        passage(&path).unwrap();
+        traversable_dir(&path).unwrap();
         assert_eq!(mode(), 0o711);
     }
 
     #[test]
     fn what_does_not_last_has_one_place() {
-        let first = passing().unwrap();
-        assert_eq!(passing().unwrap(), first);
+        let first = ephemeral_dir().unwrap();
+        assert_eq!(ephemeral_dir().unwrap(), first);
         assert_eq!(fs::metadata(&first).unwrap().permissions().mode() & 0o777, 0o700);
         fs::remove_dir(&first).unwrap();
     }

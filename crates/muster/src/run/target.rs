@@ -1,4 +1,4 @@
-//! Where the work runs: the embedded plane, started for it, or a server that was named.
+//! The target of a run: an embedded control plane that is started for it, or the cluster of `--kubeconfig`.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -12,66 +12,64 @@ use crate::cli::{RunFlags, UpFlags};
 use crate::embedded::{self, Embedded, EmbeddedError};
 use crate::settings::{self, SettingsError};
 
-/// Why there is no server.
+/// There is no API server to run on.
 #[derive(Debug, thiserror::Error)]
-pub enum GroundError {
-    /// Flags.
+pub enum TargetError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// Ours did not start.
+    /// The embedded control plane did not start.
     #[error(transparent)]
     Start(#[from] EmbeddedError),
-    /// No connection.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// No folder.
     #[error("a temporary folder cannot be made: {0}\n\nhint: set TMPDIR to a folder that can be written to")]
     Folder(std::io::Error),
 }
 
-/// A server to talk to.
-pub struct Site {
-    /// The connection.
+/// The API server of a run.
+pub struct TargetServer {
     pub api: KubeApi,
-    /// The kubeconfig of a plane of our own.
+    /// The kubeconfig of the embedded control plane, if it is the target.
     pub own_kubeconfig: Option<PathBuf>,
 }
 
-/// The embedded plane, if there is one. Its folder goes with it.
-pub struct Ground {
+/// The embedded control plane, if it is the target, and its temporary directory.
+pub struct RunTarget {
     own: Option<(Embedded, TempDir)>,
 }
 
-impl Ground {
-    /// Connects, to a plane that is started for it unless a kubeconfig is named.
+impl RunTarget {
+    /// Connects to the cluster of `--kubeconfig`, or starts the embedded control plane and connects to that.
     ///
     /// # Errors
-    /// There is no server.
-    pub async fn prepare(flags: &RunFlags) -> Result<(Site, Ground), GroundError> {
+    /// The control plane does not start, or the API server does not answer.
+    pub async fn prepare(flags: &RunFlags) -> Result<(TargetServer, RunTarget), TargetError> {
         if flags.kubeconfig.is_some() {
             let api = KubeApi::connect(flags.kubeconfig.as_deref()).await?;
-            return Ok((Site { api, own_kubeconfig: None }, Ground { own: None }));
+            return Ok((TargetServer { api, own_kubeconfig: None }, RunTarget { own: None }));
         }
         let folder = tempfile::Builder::new()
             .prefix("muster-run-")
             .permissions(Permissions::from_mode(0o700))
             .tempdir()
-            .map_err(GroundError::Folder)?;
-        let settings = settings::settle(up_flags(flags, folder.path()), config::File::default(), None)?;
+            .map_err(TargetError::Folder)?;
+        let settings =
+            settings::resolve(up_flags(flags, folder.path()), config::ConfigFile::default(), None)?;
         let plane = Embedded::start(&settings, embedded::listen(&settings)?)?;
         match KubeApi::connect(Some(plane.kubeconfig())).await {
             Ok(api) => {
                 let own_kubeconfig = Some(plane.kubeconfig().to_owned());
-                Ok((Site { api, own_kubeconfig }, Ground { own: Some((plane, folder)) }))
+                Ok((TargetServer { api, own_kubeconfig }, RunTarget { own: Some((plane, folder)) }))
             }
             Err(error) => {
+                // An orderly stop, as at the end of a run.
                 plane.stop().await;
                 Err(error.into())
             }
         }
     }
 
-    /// Waits until our plane has ended by an error of its own; for ever, if there is none.
+    /// Resolves when the embedded control plane crashes; otherwise never.
     pub async fn crashed(&mut self) {
         match &mut self.own {
             Some((plane, _)) => plane.crashed().await,
@@ -79,7 +77,7 @@ impl Ground {
         }
     }
 
-    /// Stops our plane and removes its folder.
+    /// Stops the embedded control plane and removes its directory.
     pub async fn stop(self) {
         if let Some((plane, folder)) = self.own {
             plane.stop().await;
@@ -88,10 +86,10 @@ impl Ground {
     }
 }
 
-/// Who brings the definitions of kinds, and does nothing as long as there is nothing.
+/// The controllers that install CRDs. A dry run needs their kinds for discovery; without objects they do nothing.
 const DEFINING: &str = "jobset,queue,trainer";
 
-/// What `up` would have been asked. A dry run asks a server that does nothing.
+/// The flags of the equivalent `muster up`. For a dry run: no nodes, and only the controllers that install CRDs.
 fn up_flags(flags: &RunFlags, folder: &Path) -> UpFlags {
     let idle = flags.dry_run.then(|| (Some(0), Some(DEFINING.to_owned())));
     let (sim_nodes, controllers) = idle.unwrap_or((flags.sim_nodes, None));

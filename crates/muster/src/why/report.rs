@@ -1,4 +1,4 @@
-//! What was found, as sentences for people and as data for programs. Pure.
+//! Renders the collected objects as text and as data. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,67 +6,60 @@ use muster_api::meta;
 use muster_api::time::Time;
 use muster_tree::{Text, Tree, tree};
 
-use super::train::{Sight, Train};
+use super::train_job::{TrainJobContext, TrainJobView};
 use crate::run::pods;
 
-/// The most events that are shown.
+/// The upper bound of events shown.
 const EVENTS_MAX: usize = 8;
-/// The most reasons of pods that are shown.
+/// The upper bound of distinct pod reasons shown.
 const REASONS_MAX: usize = 5;
 
-/// Everything that is known of an object.
+/// The collected objects.
 #[derive(Debug, Default)]
-pub struct Found {
-    /// What it is.
+pub struct WhyReport {
     pub what: &'static str,
-    /// The object.
     pub object: Tree,
-    /// What queues in its stead, in words.
+    /// The topmost owner, as `Kind name`, if the object is not queued itself.
     pub above: Option<String>,
-    /// The Workload of a queue.
+    /// The Workload of the object or of its topmost owner.
     pub workload: Option<Tree>,
-    /// The server's explanation of that.
+    /// The explanation of that Workload.
     pub explanation: Option<Tree>,
-    /// Why there is none.
+    /// The reason why there is no explanation.
     pub unexplained: String,
-    /// What is known beside it, if it is a TrainJob.
-    pub train: Option<Train>,
-    /// Its pods.
+    /// JobSet and runtime, if the object is a TrainJob.
+    pub train: Option<TrainJobContext>,
     pub pods: Vec<Tree>,
-    /// Gangs of pods that wait.
+    /// PodGroups of the pods that have no node.
     pub groups: Vec<Tree>,
-    /// Events about it and its Workload.
+    /// Events of the object, its Workload and its JobSet.
     pub events: Vec<Tree>,
-    /// When all this was found.
+    /// The time of the collection.
     pub now: Time,
 }
 
-/// What it comes to.
-pub struct Verdict {
+/// The state of the object, with the reason and message behind it.
+pub struct ExplainedState {
     state: String,
     reason: String,
     message: String,
 }
 
-/// A pod that does not run, and why.
-pub struct Waiting {
-    /// Which one.
+/// A pod that does not run, and the reason.
+pub struct PendingPod {
     pub pod: String,
-    /// In a word.
     pub reason: String,
-    /// In words.
     pub message: String,
 }
 
-impl Verdict {
-    /// Of a state, and why.
-    pub fn new(state: &str, reason: &str, message: &str) -> Verdict {
-        Verdict { state: state.to_owned(), reason: reason.to_owned(), message: message.to_owned() }
+impl ExplainedState {
+    pub fn new(state: &str, reason: &str, message: &str) -> ExplainedState {
+        ExplainedState { state: state.to_owned(), reason: reason.to_owned(), message: message.to_owned() }
     }
 
-    /// A state and what a condition says of it.
-    pub fn told(state: &str, condition: &Tree) -> Verdict {
-        Verdict::new(state, condition.str_at(&["reason"]), condition.str_at(&["message"]))
+    /// A state with the reason and message of a condition.
+    pub fn from_condition(state: &str, condition: &Tree) -> ExplainedState {
+        ExplainedState::new(state, condition.str_at(&["reason"]), condition.str_at(&["message"]))
     }
 }
 
@@ -78,10 +71,9 @@ fn holds<'a>(object: &'a Tree, kind: &str) -> Option<&'a Tree> {
     condition(object, kind).filter(|it| it.str_at(&["status"]) == "True")
 }
 
-impl Found {
-    /// For programs.
+impl WhyReport {
     pub fn data(&self) -> Tree {
-        let verdict = self.verdict();
+        let verdict = self.state();
         let pods = self.waiting().into_iter().map(|it| {
             tree!({"name": it.pod.as_str(), "reason": it.reason.as_str(), "message": it.message.as_str()})
         });
@@ -97,7 +89,7 @@ impl Found {
         if let Some(above) = &self.above {
             data = data.with(&["queuedAs"], above.as_str());
         }
-        for (key, value) in self.sight().iter().flat_map(Sight::data) {
+        for (key, value) in self.train_job_view().iter().flat_map(TrainJobView::data) {
             data = data.with(&[key], value);
         }
         if let Some(workload) = &self.workload {
@@ -110,9 +102,8 @@ impl Found {
         }
     }
 
-    /// For people.
     pub fn lines(&self) -> Vec<String> {
-        let mut out = self.standing();
+        let mut out = self.status_lines();
         out.extend(self.event_lines());
         if self.explanation.is_none() && self.workload.is_some() {
             out.push(format!("({}: this is what its conditions and events say)", self.unexplained));
@@ -120,55 +111,57 @@ impl Found {
         out
     }
 
-    /// How it stands and why, for people; without the events that led to it.
-    pub fn standing(&self) -> Vec<String> {
-        let verdict = self.verdict();
+    /// The explanation as lines, without events.
+    pub fn status_lines(&self) -> Vec<String> {
+        let verdict = self.state();
         let name = format!("{} {}/{}", self.what, meta::namespace(&self.object), meta::name(&self.object));
         let mut out = vec![format!("{name}: {}", verdict.state)];
         if let Some(above) = &self.above {
             let queued = if self.workload.is_some() { "queued as " } else { "" };
             out.push(format!("  it is {queued}part of {above}"));
         }
-        if self.explanation.is_none() || self.settled().is_some() {
+        if self.explanation.is_none() || self.final_state().is_some() {
             out.extend(verdict.line());
         }
         let told = self.explanation.iter().flat_map(|it| it.items_at(&["text"]));
         out.extend(told.map(|it| format!("  {}", words(it))));
-        out.extend(self.sight().iter().flat_map(Sight::lines));
+        out.extend(self.train_job_view().iter().flat_map(TrainJobView::lines));
         out.extend(self.conditions());
         out.extend(self.pod_lines());
         out.extend(self.groups.iter().flat_map(group_lines));
         out
     }
 
-    /// The TrainJob, if it is one.
-    fn sight(&self) -> Option<Sight<'_>> {
-        self.train.as_ref().map(|_| Sight::of(&self.object, self.now))
+    /// The TrainJob view, if the object is a TrainJob.
+    fn train_job_view(&self) -> Option<TrainJobView<'_>> {
+        self.train.as_ref().map(|_| TrainJobView::of(&self.object, self.now))
     }
 
-    /// What is certain of a TrainJob, whatever its queue says.
-    fn settled(&self) -> Option<Verdict> {
-        self.sight().and_then(|it| it.settled())
+    /// The state of a TrainJob that takes precedence over the explanation of its queue.
+    fn final_state(&self) -> Option<ExplainedState> {
+        self.train_job_view().and_then(|it| it.final_state())
     }
 
-    fn verdict(&self) -> Verdict {
-        if let Some(it) = self.settled() {
+    fn state(&self) -> ExplainedState {
+        if let Some(it) = self.final_state() {
             return it;
         }
         if let Some(it) = &self.explanation {
-            return Verdict::told(it.str_at(&["state"]), it);
+            return ExplainedState::from_condition(it.str_at(&["state"]), it);
         }
         if let Some(it) = &self.workload {
-            return of_workload(it);
+            return workload_state(it);
         }
         match &self.train {
-            Some(it) => Sight::of(&self.object, self.now).verdict(it, &self.shown_events(), &self.waiting()),
-            None if self.what == "Pod" => of_pod(&self.object),
-            None => of_job(&self.object, &self.waiting()),
+            Some(it) => {
+                TrainJobView::of(&self.object, self.now).state(it, &self.shown_events(), &self.waiting())
+            }
+            None if self.what == "Pod" => pod_state(&self.object),
+            None => job_state(&self.object, &self.waiting()),
         }
     }
 
-    /// What the Workload says of itself, where no explanation does.
+    /// The conditions of the Workload, if there is no explanation.
     fn conditions(&self) -> Vec<String> {
         let Some(workload) = self.workload.as_ref().filter(|_| self.explanation.is_none()) else {
             return Vec::new();
@@ -183,24 +176,24 @@ impl Found {
         out
     }
 
-    /// Pods that do not run, and why: those without a node first.
-    fn waiting(&self) -> Vec<Waiting> {
+    /// Pods that do not run: unscheduled pods first.
+    fn waiting(&self) -> Vec<PendingPod> {
         let unstarted = self.pods.iter().filter_map(unstarted);
         self.unplaced().into_iter().chain(unstarted).collect()
     }
 
-    /// Pods without a node, and why.
-    fn unplaced(&self) -> Vec<Waiting> {
+    /// Unscheduled pods.
+    fn unplaced(&self) -> Vec<PendingPod> {
         let waits = |pod: &&Tree| {
             pod.str_at(&["spec", "nodeName"]).is_empty() && pod.str_at(&["status", "phase"]) != "Failed"
         };
         let why = |pod: &Tree| {
             let name = meta::name(pod).to_string();
             let said = condition(pod, "PodScheduled").filter(|it| it.str_at(&["status"]) == "False");
-            let (reason, message) = said.map_or(("Pending", "no scheduler has looked at it yet"), |it| {
+            let (reason, message) = said.map_or(("Pending", "no scheduler has evaluated it yet"), |it| {
                 (it.str_at(&["reason"]), it.str_at(&["message"]))
             });
-            Waiting { pod: name, reason: reason.to_owned(), message: message.to_owned() }
+            PendingPod { pod: name, reason: reason.to_owned(), message: message.to_owned() }
         };
         self.pods.iter().filter(waits).map(why).collect()
     }
@@ -209,13 +202,13 @@ impl Found {
         if self.what == "Pod" && self.explanation.is_none() && self.workload.is_none() {
             return Vec::new();
         }
-        let mut out = counted("have no node", self.unplaced(), self.pods.len());
+        let mut out = pod_reason_lines("are not scheduled", self.unplaced(), self.pods.len());
         let unstarted = self.pods.iter().filter_map(unstarted).collect();
-        out.extend(counted("have one and do not run", unstarted, self.pods.len()));
+        out.extend(pod_reason_lines("are scheduled but not running", unstarted, self.pods.len()));
         out
     }
 
-    /// The newest events, oldest first, equal words once.
+    /// The newest events, oldest first, without duplicates.
     fn shown_events(&self) -> Vec<&Tree> {
         let mut all: Vec<&Tree> = self.events.iter().collect();
         all.sort_by_key(|it| std::cmp::Reverse(last_seen(it)));
@@ -244,22 +237,22 @@ impl Found {
     }
 }
 
-impl Verdict {
-    /// Why, as a line; none where there is nothing to say.
+impl ExplainedState {
+    /// Reason and message as a line; `None` if both are empty.
     fn line(&self) -> Option<String> {
         let says = !self.reason.is_empty() || !self.message.is_empty();
         says.then(|| format!("  {}: {}", self.reason, self.message))
     }
 }
 
-/// Why a pod that has a node does not run.
-fn unstarted(pod: &Tree) -> Option<Waiting> {
+/// A pod that has a node but does not run.
+fn unstarted(pod: &Tree) -> Option<PendingPod> {
     let (reason, message) = pods::unstarted(pod)?;
-    Some(Waiting { pod: meta::name(pod).to_string(), reason, message })
+    Some(PendingPod { pod: meta::name(pod).to_string(), reason, message })
 }
 
-/// How many pods wait for what.
-fn counted(how: &str, waiting: Vec<Waiting>, all: usize) -> Vec<String> {
+/// Pods counted by reason and message.
+fn pod_reason_lines(how: &str, waiting: Vec<PendingPod>, all: usize) -> Vec<String> {
     if waiting.is_empty() {
         return Vec::new();
     }
@@ -277,45 +270,49 @@ fn words(it: &Tree) -> String {
     it.as_text().map(Text::to_string).unwrap_or_default()
 }
 
-fn of_workload(it: &Tree) -> Verdict {
+fn workload_state(it: &Tree) -> ExplainedState {
     for (kind, state) in
         [("Finished", "Finished"), ("Admitted", "Admitted"), ("QuotaReserved", "QuotaReserved")]
     {
         if let Some(told) = holds(it, kind) {
-            return Verdict::told(state, told);
+            return ExplainedState::from_condition(state, told);
         }
     }
     match condition(it, "QuotaReserved") {
-        Some(told) => Verdict::told("Pending", told),
-        None => Verdict::new("Pending", "PendingEvaluation", "nobody has looked at it yet"),
+        Some(told) => ExplainedState::from_condition("Pending", told),
+        None => ExplainedState::new("Pending", "PendingEvaluation", "it has not been evaluated yet"),
     }
 }
 
-fn of_pod(pod: &Tree) -> Verdict {
+fn pod_state(pod: &Tree) -> ExplainedState {
     let phase = pod.str_at(&["status", "phase"]);
     if !pod.str_at(&["spec", "nodeName"]).is_empty() || ["Succeeded", "Failed"].contains(&phase) {
-        let node = format!("it has the node {}", pod.str_at(&["spec", "nodeName"]));
-        return Verdict::new(phase, pod.str_at(&["status", "reason"]), &node);
+        let node = format!("it is bound to node {}", pod.str_at(&["spec", "nodeName"]));
+        return ExplainedState::new(phase, pod.str_at(&["status", "reason"]), &node);
     }
     let gates = pod.items_at(&["spec", "schedulingGates"]).iter().map(|it| it.str_at(&["name"]));
     let gates: Vec<&str> = gates.collect();
     if !gates.is_empty() {
-        return Verdict::new(
+        return ExplainedState::new(
             "Pending",
             "SchedulingGated",
             &format!("held by the gates {}", gates.join(", ")),
         );
     }
     match condition(pod, "PodScheduled").filter(|it| it.str_at(&["status"]) == "False") {
-        Some(told) => Verdict::told("Pending", told),
+        Some(told) => ExplainedState::from_condition("Pending", told),
         None => {
             let by = pod.str_at(&["spec", "schedulerName"]);
-            Verdict::new("Pending", "NotScheduled", &format!("the scheduler {by} has not looked at it yet"))
+            ExplainedState::new(
+                "Pending",
+                "NotScheduled",
+                &format!("the scheduler {by} has not evaluated it yet"),
+            )
         }
     }
 }
 
-fn of_job(job: &Tree, waiting: &[Waiting]) -> Verdict {
+fn job_state(job: &Tree, waiting: &[PendingPod]) -> ExplainedState {
     for (kind, state) in [
         ("Complete", "Finished"),
         ("Completed", "Finished"),
@@ -323,15 +320,15 @@ fn of_job(job: &Tree, waiting: &[Waiting]) -> Verdict {
         ("Suspended", "Suspended"),
     ] {
         if let Some(told) = holds(job, kind) {
-            return Verdict::told(state, told);
+            return ExplainedState::from_condition(state, told);
         }
     }
     if job.bool_at(&["spec", "suspend"]) == Some(true) {
-        return Verdict::new("Suspended", "Suspended", "spec.suspend is true, and no queue has it");
+        return ExplainedState::new("Suspended", "Suspended", "spec.suspend is true, and it is not queued");
     }
     match waiting.first() {
-        Some(it) => Verdict::new("Pending", &it.reason, &it.message),
-        None => Verdict::new("Running", "", ""),
+        Some(it) => ExplainedState::new("Pending", &it.reason, &it.message),
+        None => ExplainedState::new("Running", "", ""),
     }
 }
 
@@ -372,14 +369,14 @@ mod tests {
                 "message": "1 more needed"}]}});
         let event = tree!({"type": "Warning", "reason": "WaitingForQuota", "message": "1 more needed",
             "involvedObject": {"kind": "Workload"}, "lastTimestamp": "1970-01-01T00:00:10Z"});
-        let found = Found {
+        let found = WhyReport {
             what: "Job",
             object: job(),
             workload: Some(workload),
             unexplained: "this server serves no explanations".to_owned(),
             events: vec![event.clone(), event],
             now: Time(15_000_000),
-            ..Found::default()
+            ..WhyReport::default()
         };
         let want = [
             "Job team/train: Pending",
@@ -400,7 +397,7 @@ mod tests {
     fn the_servers_explanation_is_shown_as_it_is() {
         let told = tree!({"state": "Pending", "reason": "WaitingForQuota", "message": "m",
             "text": ["WaitingForQuota: m", "number 1 in LocalQueue main"]});
-        let found = Found { what: "Job", object: job(), explanation: Some(told), ..Found::default() };
+        let found = WhyReport { what: "Job", object: job(), explanation: Some(told), ..WhyReport::default() };
         let want = ["Job team/train: Pending", "  WaitingForQuota: m", "  number 1 in LocalQueue main"];
         assert_eq!(found.lines(), want);
         assert_eq!(found.data().at(&["explanation", "text"]), None);
@@ -418,27 +415,27 @@ mod tests {
             "status": {"conditions": [{"type": "PodGroupScheduled", "status": "False", "reason": "Unschedulable",
                 "message": "no room for 4"}]}});
         let running = tree!({"metadata": {"name": "train", "namespace": "team"}, "spec": {}});
-        let found = Found {
+        let found = WhyReport {
             what: "Job",
             object: running,
             pods: vec![pod("a", "no room"), pod("b", "no room"), tree!({"spec": {"nodeName": "n"}})],
             groups: vec![group],
-            ..Found::default()
+            ..WhyReport::default()
         };
         let want = [
             "Job team/train: Pending",
             "  Unschedulable: no room",
-            "  2 of 3 pods have no node:",
+            "  2 of 3 pods are not scheduled:",
             "    2 × Unschedulable: no room",
             "  gang gang:",
             "    it needs 4 pods at once",
             "    PodGroupScheduled=False Unschedulable: no room for 4",
         ];
         assert_eq!(found.lines(), want);
-        let lone = Found { what: "Pod", object: pod("a", "no room"), ..Found::default() };
+        let lone = WhyReport { what: "Pod", object: pod("a", "no room"), ..WhyReport::default() };
         assert_eq!(lone.lines(), ["Pod team/a: Pending", "  Unschedulable: no room"]);
         let gated = pod("a", "x").with(&["spec", "schedulingGates"], tree!([{"name": "g"}]));
-        let lone = Found { what: "Pod", object: gated, ..Found::default() };
+        let lone = WhyReport { what: "Pod", object: gated, ..WhyReport::default() };
         assert_eq!(lone.lines()[1], "  SchedulingGated: held by the gates g");
     }
 }

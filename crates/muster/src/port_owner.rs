@@ -1,14 +1,15 @@
-//! Who has a port: read from the process table, so that a refusal can name a process.
+//! Finds the process that listens on a port, in `/proc`, so that the error about a port in use can name it.
 
 use std::fs;
 use std::net::SocketAddr;
 
-/// The state word of a listening socket in `/proc/net/tcp`.
+/// The code of `TCP_LISTEN` in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
 
-/// The process that listens on this address' port, as `name (pid 1)`. `None` when it cannot be found out.
+/// The process that listens on the port of this address, as `name (pid 1)`. `None` if the process belongs to another
+/// user: its file descriptors are not readable then.
 #[must_use]
-pub fn listens_on(address: SocketAddr) -> Option<String> {
+pub fn listening_process(address: SocketAddr) -> Option<String> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
     let text: String = tables.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
     let inodes = listening_inodes(&text, address.port());
@@ -43,7 +44,7 @@ mod tests {
     #[test]
     fn we_find_ourselves() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let who = listens_on(listener.local_addr().unwrap()).unwrap();
+        let who = listening_process(listener.local_addr().unwrap()).unwrap();
         assert!(who.contains(&format!("(pid {})", std::process::id())), "{who}");
     }
 }

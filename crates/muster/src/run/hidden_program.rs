@@ -1,6 +1,6 @@
-//! Whether the pod sees the program that this shell would run.
+//! Warns if the program of `--ranks` is not visible inside pods.
 //!
-//! A pod with namespaces of its own has `/tmp` and `/run` of its own: a virtual environment in there is hidden, and
+//! A pod with its own mount namespace has its own `/tmp` and `/run`. A virtual environment in there is hidden, and
 //! another program of the same name further down `PATH` would run instead, or none.
 
 use std::os::unix::fs::PermissionsExt;
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use crate::run::ranks::{Ranks, mounted};
 
-/// Folders that a pod has of its own.
+/// The host directories that a pod with namespaces does not share.
 const OWN: [&str; 2] = ["/tmp", "/run"];
 
 /// The warning, if the program is hidden.
 #[must_use]
 pub fn warning(ranks: &Ranks) -> Option<String> {
     let program = ranks.command.first()?;
-    let path = ranks.also.iter().rev().find(|it| it.name == "PATH").map(|it| it.value.as_str());
+    let path = ranks.extra_env.iter().rev().find(|it| it.name == "PATH").map(|it| it.value.as_str());
     let path =
         path.or_else(|| ranks.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str()));
     let found = found(program, path.unwrap_or_default(), &ranks.folder)?;
@@ -32,7 +32,7 @@ pub fn warning(ranks: &Ranks) -> Option<String> {
     ))
 }
 
-/// The file that this shell would run.
+/// The file that the user's shell would run.
 fn found(program: &str, path: &str, folder: &Path) -> Option<PathBuf> {
     let runs = |file: &PathBuf| {
         file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
@@ -43,7 +43,7 @@ fn found(program: &str, path: &str, folder: &Path) -> Option<PathBuf> {
     path.split(':').filter(|it| !it.is_empty()).map(|it| folder.join(it).join(program)).find(runs)
 }
 
-/// The folder of a pod's own that hides a file, unless a mount shows it.
+/// The private directory of the pod that hides a file, unless a mount makes it visible.
 fn hidden(file: &Path, ranks: &Ranks) -> Option<&'static str> {
     let own = OWN.into_iter().find(|own| file.starts_with(own))?;
     let shown = mounted(&ranks.folder, ranks.home.as_deref());
@@ -52,7 +52,7 @@ fn hidden(file: &Path, ranks: &Ranks) -> Option<&'static str> {
     (!is_shown).then_some(own)
 }
 
-/// The folder to mount for a program: the one above `bin`, or the one that it is in.
+/// The directory to mount for a program: the parent of its `bin` directory, or the one that it is in.
 fn environment<'a>(file: &'a Path, own: &str) -> &'a Path {
     let folder = file.parent().unwrap_or(file);
     let above = folder.parent().filter(|above| folder.ends_with("bin") && *above != Path::new(own));
@@ -62,7 +62,7 @@ fn environment<'a>(file: &'a Path, own: &str) -> &'a Path {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::ranks::{HostMount, Variable};
+    use crate::run::ranks::{EnvVariable, HostMount};
 
     #[test]
     fn a_program_of_an_environment_under_tmp_is_hidden() {
@@ -79,7 +79,7 @@ mod tests {
             folder: folder.into(),
             home: Some("/home/me".into()),
             env: vec![("PATH".to_owned(), path.clone())],
-            also: Vec::new(),
+            extra_env: Vec::new(),
             mounts: Vec::new(),
         };
         let told = warning(&ranks("python", "/srv")).unwrap();
@@ -95,7 +95,11 @@ mod tests {
         );
         let mounts = vec![HostMount { host: venv.clone().into(), path: venv.into() }];
         assert_eq!(warning(&Ranks { mounts, ..ranks("python", "/srv") }), None, "it is mounted");
-        let also = vec![Variable { name: "PATH".to_owned(), value: "/usr/bin:/bin".to_owned() }];
-        assert_eq!(warning(&Ranks { also, ..ranks("python", "/srv") }), None, "another PATH was asked for");
+        let also = vec![EnvVariable { name: "PATH".to_owned(), value: "/usr/bin:/bin".to_owned() }];
+        assert_eq!(
+            warning(&Ranks { extra_env: also, ..ranks("python", "/srv") }),
+            None,
+            "another PATH was asked for"
+        );
     }
 }

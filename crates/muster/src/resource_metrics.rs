@@ -15,16 +15,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use muster_api::environment::Clock;
 use muster_api::meta;
 use muster_api::paths::pod as pod_path;
-use muster_api::ports::Clock;
 use muster_api::time::Time;
-use muster_apiserver::engine::Engine;
-use muster_apiserver::http::told::{Offered, Question, Teller, Telling};
+use muster_apiserver::engine::ApiEngine;
+use muster_apiserver::http::virtual_api::{ApiProvider, ProviderFuture, ProviderRequest, VirtualResource};
 use muster_apiserver::registry::Resource;
-use muster_apiserver::request::{ListOptions, Target};
-use muster_apiserver::status::{Named, Status};
-use muster_process::{Containers, Id, Roster, Usage, machine_usage};
+use muster_apiserver::request::{ListOptions, ResourcePath};
+use muster_apiserver::status::{Status, StatusObject};
+use muster_process::{ContainerRuntime, ContainerUsage, PodRegistry, RunId, node_usage};
 use muster_tree::{Text, Tree, tree};
 use tokio::time::{Instant, sleep};
 
@@ -33,9 +33,9 @@ const VERSION: &str = "v1beta1";
 const API_VERSION: &str = "metrics.k8s.io/v1beta1";
 const NODES: &str = "nodes";
 const PODS: &str = "pods";
-/// The shortest time that CPU is measured over.
+/// The shortest window of CPU usage.
 const WINDOW_MIN: Duration = Duration::from_secs(1);
-/// The longest: an older sample says little about now.
+/// The longest window: a rate over an older sample would hide current load.
 const WINDOW_MAX: Duration = Duration::from_secs(60);
 const COLUMNS: &[(&str, &str, &str)] = &[
     ("CPU", "string", ".usage.cpu"),
@@ -48,74 +48,76 @@ const POD_COLUMNS: &[(&str, &str, &str)] = &[
     ("Window", "string", ".window"),
 ];
 
-/// Everything that is measured, at one instant.
+/// The cumulative usage of the node and of all containers at one instant.
 #[derive(Debug, Clone)]
-struct Sample {
+struct UsageSample {
     at: Instant,
-    node: Usage,
-    runs: BTreeMap<Id, Usage>,
+    node: ContainerUsage,
+    runs: BTreeMap<RunId, ContainerUsage>,
 }
 
-/// What was used between two samples.
-struct Measured {
-    runs: BTreeMap<Id, Tree>,
+/// Usage between two samples, as `metrics.k8s.io` writes it.
+struct UsageWindow {
+    runs: BTreeMap<RunId, Tree>,
     node: Tree,
     window: String,
     at: Time,
 }
 
-/// Answers for `metrics.k8s.io`.
-pub struct Metrics {
+pub struct ResourceMetricsApi {
     inner: Arc<Inner>,
     resources: Vec<Arc<Resource>>,
 }
 
 struct Inner {
     node: Text,
-    engine: Engine,
-    containers: Arc<dyn Containers>,
-    roster: Arc<Roster>,
+    engine: ApiEngine,
+    containers: Arc<dyn ContainerRuntime>,
+    registry: Arc<PodRegistry>,
     clock: Arc<dyn Clock>,
-    previous: Mutex<Option<Sample>>,
+    previous: Mutex<Option<UsageSample>>,
 }
 
-impl Metrics {
-    /// Measures the containers of the node of this name.
+impl ResourceMetricsApi {
+    /// The metrics of the node with this name.
     #[must_use]
     pub fn new(
         node: Text,
-        engine: Engine,
-        containers: Arc<dyn Containers>,
-        roster: Arc<Roster>,
+        engine: ApiEngine,
+        containers: Arc<dyn ContainerRuntime>,
+        roster: Arc<PodRegistry>,
         clock: Arc<dyn Clock>,
-    ) -> Metrics {
-        let offered = |plural, kind, namespaced, columns| Offered {
+    ) -> ResourceMetricsApi {
+        let offered = |plural, kind, namespaced, columns| VirtualResource {
             group: GROUP,
             versions: &[VERSION],
             plural,
             kind,
             namespaced,
             verbs: &["get", "list"],
-            parts: &[],
+            subresources: &[],
             columns,
         };
         let all =
             [offered(NODES, "NodeMetrics", false, COLUMNS), offered(PODS, "PodMetrics", true, POD_COLUMNS)];
-        let inner = Inner { node, engine, containers, roster, clock, previous: Mutex::default() };
-        Metrics { inner: Arc::new(inner), resources: all.iter().map(Offered::resource).collect() }
+        let inner = Inner { node, engine, containers, registry: roster, clock, previous: Mutex::default() };
+        ResourceMetricsApi {
+            inner: Arc::new(inner),
+            resources: all.iter().map(VirtualResource::resource).collect(),
+        }
     }
 }
 
-impl Teller for Metrics {
+impl ApiProvider for ResourceMetricsApi {
     fn resources(&self) -> &[Arc<Resource>] {
         &self.resources
     }
 
-    fn answer(&self, question: Question) -> Telling {
+    fn answer(&self, question: ProviderRequest) -> ProviderFuture {
         let inner = self.inner.clone();
         Box::pin(async move {
-            // Before anything is measured: what does not exist is refused at once.
-            let objects = inner.asked(&question)?;
+            // Look the objects up first: a GET of an unknown object must not wait a second for a sample.
+            let objects = inner.target_objects(&question)?;
             let measured = inner.measure().await?;
             inner.respond(&question.target, &objects, &measured)
         })
@@ -123,13 +125,13 @@ impl Teller for Metrics {
 }
 
 impl Inner {
-    /// The Nodes or Pods that a question is about.
-    fn asked(&self, question: &Question) -> Result<Vec<Tree>, Status> {
-        let target = Target { group: Text::new(), version: "v1".into(), ..question.target.clone() };
+    /// The Nodes or Pods that a request selects.
+    fn target_objects(&self, question: &ProviderRequest) -> Result<Vec<Tree>, Status> {
+        let target = ResourcePath { group: Text::new(), version: "v1".into(), ..question.target.clone() };
         if !target.name.is_empty() {
             let found = self.engine.get(&target, &ListOptions::default());
             return found.map(|object| vec![object.tree]).map_err(|status| match status.code {
-                404 => Status::not_found(named(&question.target)),
+                404 => Status::not_found(status_object(&question.target)),
                 _ => status,
             });
         }
@@ -142,7 +144,7 @@ impl Inner {
         Ok(self.engine.list(&target, &options)?.objects.into_iter().map(|object| object.tree).collect())
     }
 
-    async fn measure(self: &Arc<Inner>) -> Result<Measured, Status> {
+    async fn measure(self: &Arc<Inner>) -> Result<UsageWindow, Status> {
         let recent = self.previous.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let before = match recent.filter(|sample| sample.at.elapsed() <= WINDOW_MAX) {
             Some(sample) => sample,
@@ -154,18 +156,23 @@ impl Inner {
         Ok(measured(&before, &now, self.clock.now()))
     }
 
-    /// Reads the files of the kernel, which takes as long as there are processes.
-    async fn sample(self: &Arc<Inner>) -> Result<Sample, Status> {
+    /// Takes a sample on a blocking thread: it reads `/proc`, so its time grows with the number of processes.
+    async fn sample(self: &Arc<Inner>) -> Result<UsageSample, Status> {
         let inner = self.clone();
         let sample = tokio::task::spawn_blocking(move || {
-            let runs = inner.containers.all().into_iter();
+            let runs = inner.containers.list_runs().into_iter();
             let runs = runs.filter_map(|id| inner.containers.usage(&id).map(|usage| (id, usage))).collect();
-            Sample { at: Instant::now(), node: machine_usage(), runs }
+            UsageSample { at: Instant::now(), node: node_usage(), runs }
         });
         sample.await.map_err(|error| Status::internal(format!("measuring containers: {error}")))
     }
 
-    fn respond(&self, target: &Target, objects: &[Tree], measured: &Measured) -> Result<Tree, Status> {
+    fn respond(
+        &self,
+        target: &ResourcePath,
+        objects: &[Tree],
+        measured: &UsageWindow,
+    ) -> Result<Tree, Status> {
         let is_nodes = target.resource == NODES;
         let metrics = |object: &Tree| match is_nodes {
             true => self.node_metrics(object, measured),
@@ -179,42 +186,43 @@ impl Inner {
         objects.first().and_then(metrics).ok_or_else(|| self.unmeasured(target))
     }
 
-    /// 404 about an object that exists and is not measured.
-    fn unmeasured(&self, target: &Target) -> Status {
-        let status = Status::not_found(named(target));
+    /// The 404 for an object that exists but is not measured.
+    fn unmeasured(&self, target: &ResourcePath) -> Status {
+        let status = Status::not_found(status_object(target));
         let why = "only running containers of the local node are measured: simulated nodes, other machines and \
                    containers of docker or podman are not";
         Status { message: format!("{}: {why} (local node: {})", status.message, self.node), ..status }
     }
 
-    fn node_metrics(&self, node: &Tree, measured: &Measured) -> Option<Tree> {
+    fn node_metrics(&self, node: &Tree, measured: &UsageWindow) -> Option<Tree> {
         let is_local = meta::name(node) == self.node;
         let usage = ("usage", measured.node.clone());
-        is_local.then(|| described("NodeMetrics", node, measured, usage))
+        is_local.then(|| metrics_object("NodeMetrics", node, measured, usage))
     }
 
-    fn pod_metrics(&self, pod: &Tree, measured: &Measured) -> Option<Tree> {
+    fn pod_metrics(&self, pod: &Tree, measured: &UsageWindow) -> Option<Tree> {
         if pod.str_at(pod_path::NODE_NAME) != self.node.as_str() {
             return None;
         }
         let (namespace, name, uid) = (meta::namespace(pod), meta::name(pod), meta::uid(pod).to_string());
-        let resident = self.roster.find(&namespace, &name).filter(|it| it.uid == uid)?;
+        let resident = self.registry.find(&namespace, &name).filter(|it| it.uid == uid)?;
         let containers = resident.attempts.into_iter().filter_map(|(container, attempt)| {
-            let usage = measured.runs.get(&Id { pod: uid.clone(), container: container.clone(), attempt })?;
+            let usage =
+                measured.runs.get(&RunId { pod: uid.clone(), container: container.clone(), attempt })?;
             Some(tree!({"name": container, "usage": usage.clone()}))
         });
         let containers: Vec<Tree> = containers.collect();
         let used = ("containers", Tree::list(containers.clone()));
-        (!containers.is_empty()).then(|| described("PodMetrics", pod, measured, used))
+        (!containers.is_empty()).then(|| metrics_object("PodMetrics", pod, measured, used))
     }
 }
 
-fn named(target: &Target) -> Named<'_> {
-    Named { group: GROUP, resource: &target.resource, name: &target.name }
+fn status_object(target: &ResourcePath) -> StatusObject<'_> {
+    StatusObject { group: GROUP, resource: &target.resource, name: &target.name }
 }
 
-/// The metrics of an object, with its name and labels.
-fn described(kind: &str, of: &Tree, measured: &Measured, (key, used): (&str, Tree)) -> Tree {
+/// A NodeMetrics or PodMetrics object with the name and labels of the object that it measures.
+fn metrics_object(kind: &str, of: &Tree, measured: &UsageWindow, (key, used): (&str, Tree)) -> Tree {
     let mut metadata = tree!({"name": meta::name(of), "creationTimestamp": measured.at.to_seconds_text()});
     for key in ["namespace", "labels"] {
         metadata = metadata.with_option(&[key], of.at(&["metadata", key]).cloned());
@@ -224,15 +232,15 @@ fn described(kind: &str, of: &Tree, measured: &Measured, (key, used): (&str, Tre
     .with_key(key, used)
 }
 
-/// Pure: what was used between two samples. A run that the earlier one lacks began after it.
-fn measured(before: &Sample, now: &Sample, at: Time) -> Measured {
+/// Pure: usage between two samples. A container that the earlier sample lacks started after it, from zero.
+fn measured(before: &UsageSample, now: &UsageSample, at: Time) -> UsageWindow {
     let window = now.at.saturating_duration_since(before.at);
-    let none = Usage::default();
+    let none = ContainerUsage::default();
     let runs = now.runs.iter().map(|(id, usage)| {
         let earlier = before.runs.get(id).unwrap_or(&none);
         (id.clone(), quantities(*earlier, *usage, window))
     });
-    Measured {
+    UsageWindow {
         runs: runs.collect(),
         node: quantities(before.node, now.node, window),
         window: format!("{:.3}s", window.as_secs_f64()),
@@ -241,7 +249,7 @@ fn measured(before: &Sample, now: &Sample, at: Time) -> Measured {
 }
 
 /// CPU in billionths of a core and memory in KiB, as metrics-server writes them.
-fn quantities(before: Usage, now: Usage, window: Duration) -> Tree {
+fn quantities(before: ContainerUsage, now: ContainerUsage, window: Duration) -> Tree {
     let spent = now.cpu.saturating_sub(before.cpu).as_nanos();
     let nanos = spent.saturating_mul(1_000_000_000) / window.as_nanos().max(1);
     tree!({"cpu": format!("{nanos}n"), "memory": format!("{}Ki", now.memory_bytes / 1024)})
@@ -253,12 +261,13 @@ mod tests {
 
     #[test]
     fn usage_is_what_was_spent_between_two_samples() {
-        let id = |name: &str| Id { pod: "u".into(), container: name.into(), attempt: 0 };
-        let usage = |millis, mib: u64| Usage { cpu: Duration::from_millis(millis), memory_bytes: mib << 20 };
+        let id = |name: &str| RunId { pod: "u".into(), container: name.into(), attempt: 0 };
+        let usage =
+            |millis, mib: u64| ContainerUsage { cpu: Duration::from_millis(millis), memory_bytes: mib << 20 };
         let at = Instant::now();
-        let before = Sample { at, node: usage(1_000, 100), runs: [(id("old"), usage(500, 10))].into() };
+        let before = UsageSample { at, node: usage(1_000, 100), runs: [(id("old"), usage(500, 10))].into() };
         let runs = [(id("old"), usage(1_500, 20)), (id("new"), usage(100, 5))].into();
-        let now = Sample { at: at + Duration::from_secs(2), node: usage(4_000, 300), runs };
+        let now = UsageSample { at: at + Duration::from_secs(2), node: usage(4_000, 300), runs };
         let measured = measured(&before, &now, Time(0));
         assert_eq!(measured.window, "2.000s");
         assert_eq!(measured.node, tree!({"cpu": "1500000000n", "memory": "307200Ki"}));
