@@ -1,161 +1,156 @@
-//! What can go wrong, how often, and what did.
+//! Fault injection: which faults occur, how often, and how often they did.
 
 use muster_tree::Text;
 
-use crate::chance::Dice;
+use crate::rng::SeededRng;
 use crate::runner::Fate;
 
-/// Which faults happen, each once in so many chances; 0 is never.
+/// Fault probabilities: each occurs once in this many opportunities; 0 is never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// A reply is lost, the call done.
+    /// The request is executed and its reply is lost.
     pub lost_reply: usize,
-    /// A call is lost.
-    pub lost_call: usize,
-    /// A conflict that was none.
+    /// The request is lost.
+    pub lost_request: usize,
+    /// A conflict without a concurrent write.
     pub conflict: usize,
-    /// A loop crashes; each of its outstanding calls happens or not.
+    /// A loop crashes; each of its outstanding requests is executed or not.
     pub crash: usize,
-    /// A watch is cut and lists again.
-    pub cut: usize,
-    /// A watch says nothing for up to `STALL_SECS_MAX`: what the loop knows of that kind grows stale.
-    pub stall: usize,
-    /// Some kinds are delivered later than others.
-    pub lag: bool,
-    /// Calls overtake each other.
-    pub disorder: bool,
+    /// A watch is cut and relists.
+    pub watch_cut: usize,
+    /// A watch delivers nothing for up to `STALL_SECS_MAX` seconds: the cache of that kind is stale.
+    pub watch_stall: usize,
+    /// Kinds are delivered at different times.
+    pub delivery_lag: bool,
+    pub reorder: bool,
 }
 
-/// The longest that a watch says nothing.
+/// The longest stall of a watch, in seconds.
 pub const STALL_SECS_MAX: u64 = 5;
 
-/// The faults of a seed are at most twice as frequent, and as rare, as in [`Faults::all`], in so many grades.
+/// Fault rates of a seed vary in this many grades, up to half the frequency of [`Faults::all`] and twice as frequent.
 const GRADES: usize = 4;
 
 impl Faults {
-    /// None.
     #[must_use]
     pub fn none() -> Faults {
         Faults::default()
     }
 
-    /// All, often.
     #[must_use]
     pub fn all() -> Faults {
         Faults {
             lost_reply: 15,
-            lost_call: 15,
+            lost_request: 15,
             conflict: 15,
             crash: 60,
-            cut: 40,
-            stall: 60,
-            lag: true,
-            disorder: true,
+            watch_cut: 40,
+            watch_stall: 60,
+            delivery_lag: true,
+            reorder: true,
         }
     }
 
-    /// All, each as often as the seed says.
+    /// All faults, with rates that depend on the seed.
     #[must_use]
     pub fn of_seed(seed: u64) -> Faults {
-        let dice = Dice::new(seed ^ 0xfa17_fa17);
+        let dice = SeededRng::new(seed ^ 0xfa17_fa17);
         let grade = |once_in: usize| once_in * 2 * (1 + dice.below(GRADES)) / GRADES;
-        let Faults { lost_reply, lost_call, conflict, crash, cut, stall, lag, disorder } = Faults::all();
+        let Faults {
+            lost_reply,
+            lost_request: lost_call,
+            conflict,
+            crash,
+            watch_cut: cut,
+            watch_stall: stall,
+            delivery_lag: lag,
+            reorder: disorder,
+        } = Faults::all();
         Faults {
             lost_reply: grade(lost_reply),
-            lost_call: grade(lost_call),
+            lost_request: grade(lost_call),
             conflict: grade(conflict),
             crash: grade(crash),
-            cut: grade(cut),
-            stall: grade(stall),
-            lag,
-            disorder,
+            watch_cut: grade(cut),
+            watch_stall: grade(stall),
+            delivery_lag: lag,
+            reorder: disorder,
         }
     }
 }
 
-/// One blow at exactly one write.
+/// One fault at exactly one write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Strike {
-    /// Who writes.
+pub struct FaultInjection {
     pub by: Text,
-    /// Which of its writes, the first is 1; Events do not count.
+    /// The ordinal of the write, from 1; Events do not count.
     pub write: u64,
-    /// What happens.
-    pub blow: Blow,
+    pub blow: InjectedFault,
 }
 
-/// What can happen to one write.
+/// A fault at one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blow {
-    /// The loop crashes before it.
+pub enum InjectedFault {
+    /// The loop crashes before the write.
     CrashBefore,
-    /// The loop crashes after it.
+    /// The loop crashes after the write.
     CrashAfter,
-    /// The loop crashes, and the write arrives when the next one is already at work.
-    CrashLate,
-    /// It is done and the reply is lost.
+    /// The loop crashes, and the write is executed after its successor started.
+    CrashInFlight,
+    /// The write is executed and its reply is lost.
     ReplyLost,
-    /// It is lost.
-    CallLost,
-    /// A conflict that is none.
+    RequestLost,
+    /// A conflict without a concurrent write.
     Conflict,
-    /// It is done, the reply is lost, and all watches say nothing for a while.
-    Silence,
+    /// The write is executed, its reply is lost, and all watches stall: the loop cannot observe its own write.
+    WatchStall,
 }
 
-impl Blow {
-    /// All of them, those that matter most first.
-    pub const ALL: [Blow; 7] = [
-        Blow::CrashBefore,
-        Blow::CrashAfter,
-        Blow::ReplyLost,
-        Blow::Silence,
-        Blow::CrashLate,
-        Blow::CallLost,
-        Blow::Conflict,
+impl InjectedFault {
+    /// All of them, the most revealing first.
+    pub const ALL: [InjectedFault; 7] = [
+        InjectedFault::CrashBefore,
+        InjectedFault::CrashAfter,
+        InjectedFault::ReplyLost,
+        InjectedFault::WatchStall,
+        InjectedFault::CrashInFlight,
+        InjectedFault::RequestLost,
+        InjectedFault::Conflict,
     ];
 }
 
-impl Strike {
-    /// The fate of that write.
+impl FaultInjection {
     pub(crate) fn fate(&self) -> Fate {
         match self.blow {
-            Blow::CrashBefore => Fate::Crash { done: false },
-            Blow::CrashAfter => Fate::Crash { done: true },
-            Blow::CrashLate => Fate::CrashLate,
-            Blow::ReplyLost => Fate::DoneUnheard,
-            Blow::CallLost => Fate::Lost,
-            Blow::Conflict => Fate::Conflict,
-            Blow::Silence => Fate::Silence,
+            InjectedFault::CrashBefore => Fate::Crash { done: false },
+            InjectedFault::CrashAfter => Fate::Crash { done: true },
+            InjectedFault::CrashInFlight => Fate::CrashInFlight,
+            InjectedFault::ReplyLost => Fate::ReplyLost,
+            InjectedFault::RequestLost => Fate::Lost,
+            InjectedFault::Conflict => Fate::Conflict,
+            InjectedFault::WatchStall => Fate::WatchStall,
         }
     }
 }
 
-/// How often each fault has happened.
+/// The number of injected faults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Happened {
-    /// Replies lost.
+pub struct FaultCounts {
     pub lost_replies: u64,
-    /// Calls lost.
     pub lost_calls: u64,
-    /// Conflicts that were none.
     pub conflicts: u64,
-    /// Crashes of loops.
     pub crashes: u64,
-    /// Calls that were done although their loop had crashed.
+    /// Requests executed although their loop had crashed.
     pub done_by_the_dead: u64,
-    /// Calls that went down with their loop.
+    /// Requests lost with their loop.
     pub gone_with_the_dead: u64,
-    /// Watches cut.
     pub cuts: u64,
-    /// Watches that said nothing for a while.
     pub stalls: u64,
-    /// Kinds delivered later than others.
     pub late: u64,
 }
 
-impl Happened {
-    /// Each kind of fault in words, with its count.
+impl FaultCounts {
+    /// The label and count of each fault.
     #[must_use]
     pub fn rows(&self) -> [(&'static str, u64); 9] {
         [
@@ -172,8 +167,8 @@ impl Happened {
     }
 }
 
-impl std::ops::AddAssign for Happened {
-    fn add_assign(&mut self, other: Happened) {
+impl std::ops::AddAssign for FaultCounts {
+    fn add_assign(&mut self, other: FaultCounts) {
         self.lost_replies += other.lost_replies;
         self.lost_calls += other.lost_calls;
         self.conflicts += other.conflicts;

@@ -1,31 +1,31 @@
-//! The simulated world: the embedded engine in memory and the very loops of production, under virtual time, seeded
-//! chance and faults.
+//! Deterministic simulation: the API engine in memory and the production controller loops, under virtual time, a seeded
+//! random number generator and fault injection.
 //!
-//! A world is a plain loop that throws dice: deliver what changed (some loops and kinds lag behind), perform one
-//! outstanding call, lose its reply, answer it with a conflict, crash a loop, cut a watch or let it stall, let time
-//! pass.
+//! A world is a loop that takes one random step at a time: deliver watch events (some loops and kinds lag), send one
+//! outstanding request, lose it or its reply, answer it with a conflict, crash a loop, cut or stall a watch, advance
+//! the clock.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - Same seed, same world: the hash of all committed records is the same in every run and every process.
-//! - Time passes only when nobody can do anything at the present instant.
+//! - The same seed gives the same world: the hash of all committed records is equal in every run and process.
+//! - Time advances only when no step is possible at the current instant.
 //!
 //! # Deliberately absent
 //!
-//! Threads, sockets, real clocks, and any opinion of its own about Kubernetes.
+//! Threads, sockets, the real clock, and any Kubernetes behaviour of its own.
 
-mod chance;
 mod faults;
 mod machine;
+mod rng;
 mod runner;
 mod setup;
 mod trace;
 mod world;
 
-pub use chance::{Dice, VirtualClock};
-pub use faults::{Blow, Faults, Happened, STALL_SECS_MAX, Strike};
-pub use machine::Played;
-pub use muster_apiserver::http::in_process::{Answered, Raw};
-pub use runner::Sent;
-pub use setup::{Fleet, Setup, administrator};
+pub use faults::{FaultCounts, FaultInjection, Faults, InjectedFault, STALL_SECS_MAX};
+pub use machine::SimulatedMachine;
+pub use muster_apiserver::http::in_process::{InProcessRequest, InProcessResponse};
+pub use rng::{SeededRng, VirtualClock};
+pub use runner::RequestCounts;
+pub use setup::{NodeFleet, Setup, administrator};
 pub use world::{World, heartbeat};

@@ -1,7 +1,7 @@
-//! A machine that is played: runs of containers that begin, end and are ended under virtual time.
+//! A simulated container runtime: containers start, exit and are killed under virtual time.
 //!
-//! It outlives the loop that drives it, as processes outlive a server that is killed. A container's command says how its
-//! runs go: `play SECONDS CODE CODE …`, a code for each run, the last one for all further ones.
+//! It survives a crash of the kubelet loop, as processes survive a killed server. The command of a container is a script:
+//! `play SECONDS CODE CODE …` has one exit code per run; the last one is repeated.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,47 +9,46 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use muster_api::environment::Clock;
 use muster_api::node;
-use muster_api::pod_work::Check;
-use muster_api::ports::Clock;
+use muster_api::pod_run_spec::ProbeHandler;
 use muster_api::time::Time;
 use muster_control::Controller;
-use muster_node::local::dress::Volume;
-use muster_node::local::machine::Machine;
-use muster_node::local::ring::Ring;
-use muster_node::local::{Local, Setup};
-use muster_process::checks::Done;
+use muster_node::local::container_spec::Volume;
+use muster_node::local::host::NodeHost;
+use muster_node::local::pleg::PodEvents;
+use muster_node::local::{LocalKubelet, LocalKubeletConfig};
+use muster_process::prober::OnProbeResult;
 use muster_process::{
-    Applied, Attached, Containers, Ended, Exec, ExecOptions, Id, Isolation, Launch, Layout, Roster, State,
-    Why,
+    AttachSession, ContainerConfig, ContainerRuntime, ExecOptions, ExecSession, ExitReason, ExitRecord,
+    Isolation, IsolationFeature, PodDirs, PodRegistry, RunId, RunState,
 };
 use muster_tree::tree;
 
-use crate::chance::VirtualClock;
+use crate::rng::VirtualClock;
 
-/// How long a run takes to begin.
+/// Start-up time of a container.
 const STARTING: Duration = Duration::from_millis(100);
 
-/// The machine.
-pub struct Played {
+pub struct SimulatedMachine {
     clock: Arc<VirtualClock>,
-    layout: Layout,
+    layout: PodDirs,
     inner: Mutex<Inner>,
 }
 
 #[derive(Default)]
 struct Inner {
-    runs: BTreeMap<Id, Run>,
-    /// Every run that was ever begun, and how often.
-    begun: BTreeMap<Id, u32>,
-    ring: Option<Arc<Ring>>,
+    runs: BTreeMap<RunId, Run>,
+    /// All runs ever started, with their number of starts.
+    begun: BTreeMap<RunId, u32>,
+    ring: Option<Arc<PodEvents>>,
 }
 
 struct Run {
     since: Time,
     until: Time,
     code: i32,
-    /// The last state that was rung for.
+    /// The last state that was reported to the kubelet.
     rung: u8,
 }
 
@@ -59,24 +58,24 @@ impl Run {
     }
 }
 
-impl Played {
-    pub(crate) fn new(clock: Arc<VirtualClock>) -> Played {
-        Played { clock, layout: Layout::new(PathBuf::from("/played")), inner: Mutex::default() }
+impl SimulatedMachine {
+    pub(crate) fn new(clock: Arc<VirtualClock>) -> SimulatedMachine {
+        SimulatedMachine { clock, layout: PodDirs::new(PathBuf::from("/played")), inner: Mutex::default() }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The node that this machine is, for a loop that begins anew.
+    /// The kubelet controller of this machine, for a new loop.
     pub(crate) fn node(self: &Arc<Self>) -> Box<dyn Controller> {
-        let ring = Arc::new(Ring::default());
+        let ring = Arc::new(PodEvents::default());
         self.inner().ring = Some(ring.clone());
         let capacity = tree!({"cpu": "64", "memory": "64Gi", "pods": "110"});
-        let setup = Setup {
+        let setup = LocalKubeletConfig {
             name: "local".into(),
             mark: "played".into(),
-            told: node::Machine::simulated(capacity, "127.0.0.1"),
+            told: node::MachineInfo::simulated(capacity, "127.0.0.1"),
             isolation: Isolation::Namespaces,
             images: false,
             net: [127, 16],
@@ -88,10 +87,15 @@ impl Played {
             processes_max: None,
             ask_token: None,
         };
-        Box::new(Local::new(setup, Box::new(Here(self.clone())), ring, Arc::new(Roster::default())))
+        Box::new(LocalKubelet::new(
+            setup,
+            Box::new(MachineHandle(self.clone())),
+            ring,
+            Arc::new(PodRegistry::default()),
+        ))
     }
 
-    /// When the next run begins or ends.
+    /// When the next run starts or exits.
     pub(crate) fn next_change(&self) -> Option<Time> {
         let now = self.clock.now();
         let inner = self.inner();
@@ -99,7 +103,7 @@ impl Played {
         times.filter(|at| *at > now).min()
     }
 
-    /// Rings for all runs that have changed.
+    /// Reports all changed runs to the kubelet.
     pub(crate) fn ring(&self) {
         let now = self.clock.now();
         let mut inner = self.inner();
@@ -116,26 +120,26 @@ impl Played {
         ring.iter().for_each(|ring| news.iter().for_each(|uid| ring.ring(uid)));
     }
 
-    /// Runs that were ever begun.
+    /// All runs ever started.
     #[must_use]
-    pub fn begun(&self) -> BTreeMap<Id, u32> {
+    pub fn begun(&self) -> BTreeMap<RunId, u32> {
         self.inner().begun.clone()
     }
 
-    /// Runs that are under way.
+    /// The number of running runs.
     #[must_use]
     pub fn alive(&self) -> usize {
         let now = self.clock.now();
         self.inner().runs.values().filter(|run| run.until > now).count()
     }
 
-    /// Runs of which there is a folder.
+    /// The number of runs that still have a directory.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.inner().runs.len()
     }
 
-    fn end(&self, id: &Id, code: i32) {
+    fn end(&self, id: &RunId, code: i32) {
         let now = self.clock.now();
         if let Some(run) = self.inner().runs.get_mut(id).filter(|run| run.until > now) {
             (run.until, run.code, run.since) = (now, code, run.since.min(now));
@@ -143,8 +147,8 @@ impl Played {
     }
 }
 
-impl Containers for Played {
-    fn start(&self, launch: &Launch) -> Result<(), String> {
+impl ContainerRuntime for SimulatedMachine {
+    fn start(&self, launch: &ContainerConfig) -> Result<(), String> {
         let number = |at: usize| launch.argv.get(at).and_then(|word| word.parse::<i64>().ok());
         let attempt = usize::try_from(launch.id.attempt).unwrap_or(usize::MAX - 2);
         let code = number(2 + attempt).or(number(launch.argv.len() - 1)).unwrap_or(0);
@@ -165,35 +169,35 @@ impl Containers for Played {
         Ok(())
     }
 
-    fn state(&self, id: &Id) -> Option<State> {
+    fn state(&self, id: &RunId) -> Option<RunState> {
         let now = self.clock.now();
         self.inner().runs.get(id).map(|run| match run.stage(now) {
-            0 => State::Starting,
-            1 => State::Running { since: run.since },
-            _ => State::Ended(Ended {
+            0 => RunState::Starting,
+            1 => RunState::Running { since: run.since },
+            _ => RunState::Exited(ExitRecord {
                 since_micros: Some(run.since.0),
                 until_micros: run.until.0,
                 code: run.code,
                 signal: None,
-                why: Why::Exited,
+                why: ExitReason::Exited,
                 message: String::new(),
             }),
         })
     }
 
-    fn all(&self) -> Vec<Id> {
+    fn list_runs(&self) -> Vec<RunId> {
         self.inner().runs.keys().cloned().collect()
     }
 
-    fn signal(&self, id: &Id, _signal: i32) {
+    fn signal(&self, id: &RunId, _signal: i32) {
         self.end(id, 143);
     }
 
-    fn kill(&self, id: &Id) {
+    fn kill(&self, id: &RunId) {
         self.end(id, 137);
     }
 
-    fn remove(&self, pod: &str) -> io::Result<()> {
+    fn remove_pod(&self, pod: &str) -> io::Result<()> {
         let now = self.clock.now();
         let mut inner = self.inner();
         let alive = inner.runs.iter().any(|(id, run)| id.pod == pod && run.until > now);
@@ -202,36 +206,36 @@ impl Containers for Played {
         Ok(())
     }
 
-    fn forget(&self, id: &Id) -> io::Result<()> {
+    fn remove_run(&self, id: &RunId) -> io::Result<()> {
         self.inner().runs.remove(id);
         Ok(())
     }
 
-    fn exec(&self, _: &Id, _: &ExecOptions) -> Result<Exec, String> {
+    fn exec(&self, _: &RunId, _: &ExecOptions) -> Result<ExecSession, String> {
         Err("nothing runs beside played containers".to_owned())
     }
 
-    fn attach(&self, _: &Id, _: bool) -> Result<Attached, String> {
+    fn attach(&self, _: &RunId, _: bool) -> Result<AttachSession, String> {
         Err("played containers have no ends".to_owned())
     }
 
-    fn log(&self, id: &Id) -> PathBuf {
+    fn log_dir(&self, id: &RunId) -> PathBuf {
         self.layout.run(id)
     }
 
-    fn applied(&self) -> Vec<Applied> {
+    fn isolation_features(&self) -> Vec<IsolationFeature> {
         Vec::new()
     }
 }
 
-struct Here(Arc<Played>);
+struct MachineHandle(Arc<SimulatedMachine>);
 
-impl Machine for Here {
-    fn containers(&self) -> &dyn Containers {
+impl NodeHost for MachineHandle {
+    fn containers(&self) -> &dyn ContainerRuntime {
         &*self.0
     }
 
-    fn layout(&self) -> &Layout {
+    fn layout(&self) -> &PodDirs {
         &self.0.layout
     }
 
@@ -243,7 +247,7 @@ impl Machine for Here {
         Ok(())
     }
 
-    fn check(&mut self, _: &Id, _: &str, _: &Check, _: Duration, done: Done) {
+    fn check(&mut self, _: &RunId, _: &str, _: &ProbeHandler, _: Duration, done: OnProbeResult) {
         done(Ok(()));
     }
 }

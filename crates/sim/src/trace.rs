@@ -1,32 +1,31 @@
-//! Everything that was committed, in order of revision, its running hash, and the faults in between.
+//! The trace: all committed records in order of resourceVersion, their running hash, and the injected faults.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use muster_api::time::Time;
-use muster_apiserver::engine::Engine;
+use muster_apiserver::engine::ApiEngine;
 use muster_apiserver::registry::Registry;
 use muster_store::{Cursor, Record, Store};
 use muster_tree::Text;
 
-/// Records read from one resource at once.
+/// Records read from one resource per batch.
 const RECORDS_PER_READ: usize = 10_000;
 
-/// What happened so far, and how far each resource has been read.
+/// The records so far, and a cursor per resource.
 pub struct Trace {
     cursors: BTreeMap<Text, Cursor>,
     registry: Option<Arc<Registry>>,
     read_to: u64,
     hash: u64,
     records: Vec<(Time, Record)>,
-    /// Faults, with the revision before them.
+    /// Faults, with the revision before each.
     faults: Vec<(Time, u64, String)>,
-    /// The revisions at which somebody could look.
+    /// Revisions that clients can observe; a transaction has one.
     commits: Vec<u64>,
 }
 
 impl Trace {
-    /// Reads from the beginning.
     pub fn new() -> Trace {
         Trace {
             cursors: BTreeMap::new(),
@@ -39,20 +38,20 @@ impl Trace {
         }
     }
 
-    /// Takes down that what there is now could be seen.
-    pub fn seen(&mut self, revision: u64) {
+    /// Records that clients can observe this revision.
+    pub fn mark_visible(&mut self, revision: u64) {
         if self.commits.last() != Some(&revision) {
             self.commits.push(revision);
         }
     }
 
-    /// The revisions at which somebody could look: what is committed at once has one.
+    /// Revisions that clients can observe; a transaction has one.
     pub fn commits(&self) -> &[u64] {
         &self.commits
     }
 
-    /// Takes in what was committed since the last time, all of it at this instant; returns it in order of revision.
-    pub fn read(&mut self, engine: &Engine, now: Time) -> &[(Time, Record)] {
+    /// Reads the records committed since the last call, stamps them with `now`, and returns them in order of revision.
+    pub fn read(&mut self, engine: &ApiEngine, now: Time) -> &[(Time, Record)] {
         let old = self.records.len();
         let newest = engine.revision();
         if newest == self.read_to {
@@ -64,6 +63,7 @@ impl Trace {
         for cursor in self.cursors.values_mut() {
             new.extend(cursor.next(RECORDS_PER_READ).expect("nothing is compacted before it was read"));
         }
+        // Cursors are per resource; the hash needs one global order.
         new.sort_by_key(|record| record.revision);
         for record in new {
             self.mix_in(&record);
@@ -72,22 +72,20 @@ impl Trace {
         &self.records[old..]
     }
 
-    /// The hash of all records so far.
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// All records, each with its instant.
+    /// All records with the time of their commit.
     pub fn records(&self) -> &[(Time, Record)] {
         &self.records
     }
 
-    /// Takes down a fault.
-    pub fn fault(&mut self, engine: &Engine, now: Time, what: String) {
+    pub fn fault(&mut self, engine: &ApiEngine, now: Time, what: String) {
         self.faults.push((now, engine.revision(), what));
     }
 
-    /// Records and faults as lines, in their order.
+    /// Records and faults as lines, in order.
     pub fn lines(&self) -> Vec<String> {
         let begin = self.records.first().map_or(Time(0), |(at, _)| *at);
         let since = |at: &Time| (at.0 - begin.0) as f64 / 1e6;
@@ -97,13 +95,13 @@ impl Trace {
             while let Some((at, _, what)) = faults.next_if(|(_, before, _)| *before < record.revision) {
                 lines.push(format!("{:10.3}       -- {what}", since(at)));
             }
-            lines.push(format!("{:10.3} {}", since(at), in_words(record)));
+            lines.push(format!("{:10.3} {}", since(at), describe(record)));
         }
         lines.extend(faults.map(|(at, _, what)| format!("{:10.3}       -- {what}", since(at))));
         lines
     }
 
-    /// Begins to read resources that are new.
+    /// Opens cursors for new resources, such as those of a CRD.
     fn follow_all(&mut self, registry: &Arc<Registry>, store: &Store) {
         if self.registry.as_ref().is_some_and(|known| Arc::ptr_eq(known, registry)) {
             return;
@@ -126,7 +124,6 @@ impl Trace {
         }
     }
 
-    /// FNV-1a.
     fn mix(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -134,7 +131,7 @@ impl Trace {
     }
 }
 
-fn in_words(record: &Record) -> String {
+fn describe(record: &Record) -> String {
     let (revision, key) = (record.revision, &record.key);
     let place = format!("{} {}/{}", key.resource, key.namespace, key.name);
     match (&record.before, &record.after) {

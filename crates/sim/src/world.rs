@@ -1,108 +1,118 @@
-//! The world and its dice.
+//! The simulated world: one random step at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use muster_api::client::{
+    Api, ApiError, ApiObject, ApiRequest, Kind, Preconditions, RequestVerb, Subresource,
+};
+use muster_api::environment::Clock;
 use muster_api::kinds;
 use muster_api::meta;
-use muster_api::port::{Act, Api, Call, Guard, Kind, Object, Part, Refusal};
-use muster_api::ports::Clock;
-use muster_api::queue::words::GROUP;
+use muster_api::queue::consts::GROUP;
 use muster_api::time::Time;
-use muster_apiserver::engine::{Convert, Engine, EngineOptions};
-use muster_apiserver::http::in_process::{self, Answered, Raw};
+use muster_apiserver::engine::{ApiEngine, ConversionFn, EngineOptions};
+use muster_apiserver::http::in_process::{self, InProcessRequest, InProcessResponse};
 use muster_apiserver::local::LocalApi;
-use muster_control::jobsets::Gates;
+use muster_control::jobsets::FeatureGates;
 use muster_control::queueing;
-use muster_control::{Calls, Controller, Loop};
-use muster_hooks::{JobSets, QueueSettings, Queues, Trainings};
-use muster_jobset::admission::Settings;
-use muster_node::folders::NoFolders;
-use muster_node::provision::Provisioner;
-use muster_node::{SimNodes, plane};
+use muster_control::{ControlLoop, Controller, RequestBatch};
+use muster_hooks::{JobSetAdmission, QueueAdmission, QueueWebhookConfig, TrainJobAdmission};
+use muster_jobset::admission::AdmissionSettings;
+use muster_node::provisioner::LocalPathProvisioner;
+use muster_node::volume_dirs::SimulatedVolumeDirs;
+use muster_node::{SimulatedNodes, control_plane};
 use muster_store::{Record, Store, StoreOptions};
 use muster_tree::{Text, Tree};
 
-use crate::chance::{Dice, VirtualClock};
-use crate::faults::{Faults, Happened, STALL_SECS_MAX, Strike};
-use crate::machine::Played;
-use crate::runner::{Fate, Runner, Sent, do_calls};
-use crate::setup::{Fleet, MARK, Setup};
+use crate::faults::{FaultCounts, FaultInjection, Faults, STALL_SECS_MAX};
+use crate::machine::SimulatedMachine;
+use crate::rng::{SeededRng, VirtualClock};
+use crate::runner::{Fate, RequestCounts, Runner, do_calls};
+use crate::setup::{MARK, NodeFleet, Setup};
 use crate::trace::Trace;
 
-/// The most steps of one run: a world that needs more spins.
+/// Steps of one run, at most: a world that needs more is in a busy loop.
 const STEPS_MAX: u64 = 3_000_000;
 
-/// A simulated world.
 pub struct World {
-    dice: Dice,
+    rng: SeededRng,
     clock: Arc<VirtualClock>,
-    engine: Engine,
+    engine: ApiEngine,
     api: Arc<dyn Api>,
     loops: Vec<Runner>,
     trace: Trace,
-    /// Writes by resource since the last time they were asked for.
+    /// Writes by resource since the last call of [`World::writes`].
     writes: BTreeMap<Text, u64>,
     delivered: u64,
-    /// Loops that stand still.
-    silent: BTreeSet<usize>,
-    /// A machine whose node runs processes.
-    machine: Option<Arc<Played>>,
+    paused: BTreeSet<usize>,
+    /// The simulated runtime of a process node.
+    machine: Option<Arc<SimulatedMachine>>,
 }
 
-/// The loop of controllers.
 const CONTROL: usize = 0;
-/// The loop of nodes.
+/// The loop of simulated nodes.
 const NODES: usize = 1;
 
 impl World {
-    /// A world with this many simulated nodes: one loop of controllers and one of nodes.
+    /// A world with this many simulated nodes: one controller loop and one node loop.
     #[must_use]
     pub fn new(seed: u64, nodes: usize) -> World {
-        World::told(seed, nodes, plane::Told { jobsets: gates(), ..plane::Told::default() })
+        World::with_settings(
+            seed,
+            nodes,
+            control_plane::ControllerOptions {
+                jobsets: gates(),
+                ..control_plane::ControllerOptions::default()
+            },
+        )
     }
 
-    /// The same, whose controllers are told something else.
+    /// The same with other controller settings.
     #[must_use]
-    pub fn told(seed: u64, nodes: usize, told: plane::Told) -> World {
-        World::begin(seed, Setup { told, nodes: Fleet::Count(nodes), shipped: Vec::new() })
+    pub fn with_settings(seed: u64, nodes: usize, told: control_plane::ControllerOptions) -> World {
+        World::from_setup(seed, Setup { told, nodes: NodeFleet::Count(nodes), shipped: Vec::new() })
     }
 
-    /// A world that begins with this setup.
     #[must_use]
-    pub fn begin(seed: u64, setup: Setup) -> World {
+    pub fn from_setup(seed: u64, setup: Setup) -> World {
         let Setup { told, nodes, shipped } = setup;
         let clock = Arc::new(VirtualClock::new());
-        let dice = Dice::new(seed);
-        let entropy = Arc::new(Dice::new(seed ^ 0x5eed_5eed));
+        let dice = SeededRng::new(seed);
+        let entropy = Arc::new(SeededRng::new(seed ^ 0x5eed_5eed));
         let options = EngineOptions {
             root_ca: told.root_ca.clone(),
-            definitions: definitions(&told),
-            shipped,
-            conversions: vec![(GROUP.into(), muster_queue::kinds::convert::convert as Convert)],
-            protect_groups: true,
+            crds: definitions(&told),
+            addons: shipped,
+            conversions: vec![(GROUP.into(), muster_queue::kinds::convert::convert as ConversionFn)],
+            pod_group_protection: true,
             ..EngineOptions::default()
         };
         let store = Store::in_memory(StoreOptions::default(), clock.clone());
-        let engine = Engine::new(store, clock.clone(), entropy, options);
-        engine.add_hook(Arc::new(JobSets::new(Settings { gates: told.jobsets, ..Settings::default() })));
+        let engine = ApiEngine::new(store, clock.clone(), entropy, options);
+        engine.add_admission_plugin(Arc::new(JobSetAdmission::new(AdmissionSettings {
+            gates: told.jobsets,
+            ..AdmissionSettings::default()
+        })));
         if let Some(queues) = &told.queues {
-            engine.add_hook(Arc::new(Queues::new(taken_in(queues)).gangs(told.gangs)));
+            engine.add_admission_plugin(Arc::new(
+                QueueAdmission::new(queue_settings(queues)).gangs(told.gangs),
+            ));
         }
         if told.training.is_some() {
-            engine.add_hook(Arc::new(Trainings));
+            engine.add_admission_plugin(Arc::new(TrainJobAdmission));
         }
         let api: Arc<dyn Api> = Arc::new(LocalApi::new(engine.clone()));
-        let control = move || plane::controllers(told.clone());
+        let control = move || control_plane::controllers(told.clone());
         let kubelets = move || -> Vec<Box<dyn Controller>> {
-            let provisioner = Provisioner::new(MARK, Box::new(NoFolders));
+            let provisioner = LocalPathProvisioner::new(MARK, Box::new(SimulatedVolumeDirs));
             vec![Box::new(nodes.simulated()), Box::new(provisioner)]
         };
         let loops =
             vec![Runner::new(api.clone(), Box::new(control)), Runner::new(api.clone(), Box::new(kubelets))];
         World {
-            dice,
+            rng: dice,
             clock,
             engine,
             api,
@@ -110,113 +120,120 @@ impl World {
             trace: Trace::new(),
             writes: BTreeMap::new(),
             delivered: 0,
-            silent: BTreeSet::new(),
+            paused: BTreeSet::new(),
             machine: None,
         }
     }
 
-    /// Adds simulated nodes that join now, in a loop of their own.
+    /// Adds simulated nodes in a loop of their own.
     pub fn add_nodes(&mut self, manifests: Vec<Tree>) {
-        // Another mark: a simulator takes up all nodes of its own.
+        // Another mark: a simulator adopts all nodes with its mark.
         let mark = format!("{MARK}-{}", self.loops.len());
-        let nodes =
-            move || -> Vec<Box<dyn Controller>> { vec![Box::new(SimNodes::of(manifests.clone(), &mark))] };
+        let nodes = move || -> Vec<Box<dyn Controller>> {
+            vec![Box::new(SimulatedNodes::of(manifests.clone(), &mark))]
+        };
         self.loops.push(Runner::new(self.api.clone(), Box::new(nodes)));
         self.delivered = 0;
     }
 
-    /// Answers a request as the HTTP server would.
-    pub fn request(&mut self, raw: &Raw<'_>) -> Answered {
+    /// Handles a request as the HTTP server does.
+    pub fn request(&mut self, raw: &InProcessRequest<'_>) -> InProcessResponse {
         let answered = in_process::answer(&self.engine, raw);
-        self.trace.seen(self.engine.revision());
+        self.trace.mark_visible(self.engine.revision());
         answered
     }
 
-    /// Adds a node that runs processes, in a loop of its own, on a machine that outlives it.
+    /// Adds a process node in a loop of its own; its runtime survives crashes of the loop.
     pub fn add_machine(&mut self) {
-        let machine = Arc::new(Played::new(self.clock.clone()));
+        let machine = Arc::new(SimulatedMachine::new(self.clock.clone()));
         self.machine = Some(machine.clone());
         let node = move || vec![machine.node()];
         self.loops.push(Runner::new(self.api.clone(), Box::new(node)));
         self.delivered = 0;
     }
 
-    /// That machine.
+    /// The runtime of the process node.
     ///
     /// # Panics
     ///
-    /// There is none.
+    /// No process node was added.
     #[must_use]
-    pub fn machine(&self) -> Arc<Played> {
+    pub fn machine(&self) -> Arc<SimulatedMachine> {
         self.machine.clone().expect("a machine was added")
     }
 
-    /// Creates an object as a user would.
+    /// Creates an object as a user.
     ///
     /// # Errors
     ///
-    /// The server's refusal.
-    pub fn create(&mut self, kind: &Kind, object: &Tree) -> Result<Object, Refusal> {
-        self.call(kind, object, Act::Create(object.clone()))
+    /// The API server rejects the request.
+    pub fn create(&mut self, kind: &Kind, object: &Tree) -> Result<ApiObject, ApiError> {
+        self.send(kind, object, RequestVerb::Create(object.clone()))
     }
 
-    /// Performs a call about an object as a user would.
+    /// Sends a request for an object as a user.
     ///
     /// # Errors
     ///
-    /// The server's refusal.
-    pub fn call(&mut self, kind: &Kind, object: &Tree, act: Act) -> Result<Object, Refusal> {
-        self.call_part(kind, object, Part::Main, act)
+    /// The API server rejects the request.
+    pub fn send(&mut self, kind: &Kind, object: &Tree, act: RequestVerb) -> Result<ApiObject, ApiError> {
+        self.send_subresource(kind, object, Subresource::Main, act)
     }
 
-    /// Performs a call about a part of an object as a user, or as a kubelet that a test plays itself, would.
+    /// Sends a request for a subresource as a user, or as a kubelet that the test implements.
     ///
     /// # Errors
     ///
-    /// The server's refusal.
-    pub fn call_part(&mut self, kind: &Kind, object: &Tree, part: Part, act: Act) -> Result<Object, Refusal> {
+    /// The API server rejects the request.
+    pub fn send_subresource(
+        &mut self,
+        kind: &Kind,
+        object: &Tree,
+        part: Subresource,
+        act: RequestVerb,
+    ) -> Result<ApiObject, ApiError> {
         let by = Text::from("user");
         let on = meta::target(kind, object, part);
-        let call = Call { by, on, guard: Guard::default(), act };
-        let result = do_calls(&*self.api, Calls::One(call)).pop().expect("one call, one result");
-        self.trace.seen(self.engine.revision());
+        let call =
+            ApiRequest { field_manager: by, target: on, preconditions: Preconditions::default(), verb: act };
+        let result = do_calls(&*self.api, RequestBatch::Single(call)).pop().expect("one call, one result");
+        self.trace.mark_visible(self.engine.revision());
         result
     }
 
-    /// All objects of a kind.
     #[must_use]
-    pub fn all(&self, kind: &Kind) -> Vec<Object> {
-        match self.api.follow(kind).pull() {
-            Some(muster_api::port::Batch::Reset(objects)) => objects,
+    pub fn list(&self, kind: &Kind) -> Vec<ApiObject> {
+        match self.api.watch(kind).try_next() {
+            Some(muster_api::client::WatchBatch::Restarted(objects)) => objects,
             _ => Vec::new(),
         }
     }
 
-    /// Runs for this long, with these faults.
+    /// Runs for this long with these faults.
     ///
     /// # Panics
     ///
-    /// The world spins: more steps than `STEPS_MAX` within the time.
+    /// More than `STEPS_MAX` steps within the time: the controllers are in a busy loop.
     pub fn run(&mut self, faults: Faults, time: Duration) {
-        self.run_watched(faults, time, &mut |_| {});
+        self.run_with_checks(faults, time, &mut |_| {});
     }
 
-    /// The same, and somebody looks at the world after every step.
+    /// The same with a check after every step.
     ///
     /// # Panics
     ///
-    /// The world spins: more steps than `STEPS_MAX` within the time.
-    pub fn run_watched(&mut self, faults: Faults, time: Duration, look: &mut dyn FnMut(&mut World)) {
+    /// More than `STEPS_MAX` steps within the time: the controllers are in a busy loop.
+    pub fn run_with_checks(&mut self, faults: Faults, time: Duration, look: &mut dyn FnMut(&mut World)) {
         let end = self.now() + time;
         for _ in 0..STEPS_MAX {
             let more = self.step(faults);
-            self.trace.seen(self.engine.revision());
+            self.trace.mark_visible(self.engine.revision());
             look(self);
             if more {
                 continue;
             }
             self.read_trace();
-            let wakes = self.awake().into_iter().filter_map(|at| self.loops[at].wake_at());
+            let wakes = self.running().into_iter().filter_map(|at| self.loops[at].wake_at());
             let change = self.machine.as_ref().and_then(|machine| machine.next_change());
             match wakes.chain(change).min().filter(|at| *at < end) {
                 Some(at) => self.pass_to(at.max(self.now())),
@@ -226,191 +243,190 @@ impl World {
                 }
             }
         }
+        // A controller that reconciles its own writes for ever ends here.
         panic!(
             "the world spins: {:?}",
-            self.loops.iter().map(|one| one.it().counters().clone()).collect::<Vec<_>>()
+            self.loops.iter().map(|one| one.control_loop().metrics().clone()).collect::<Vec<_>>()
         );
     }
 
-    /// Nodes stand still, as if their machines had lost power, or wake up again.
-    pub fn silence_nodes(&mut self, silent: bool) {
-        self.silence(NODES, silent);
+    /// Pauses the nodes, as after a power failure, or resumes them.
+    pub fn pause_nodes(&mut self, silent: bool) {
+        self.set_paused(NODES, silent);
     }
 
-    /// The controllers lose the lead: what they have sent happens or not, and nobody leads until others begin, which know
-    /// nothing but what they list.
-    pub fn depose(&mut self) {
-        let told = self.loops[CONTROL].crash(&self.dice);
-        self.take_down(format!("the lead is lost: {told}"));
-        self.trace.seen(self.engine.revision());
-        self.silence(CONTROL, true);
+    /// The controllers lose leadership: each request in flight is executed or not, and no controller runs until
+    /// [`World::acquire_leadership`], which starts from a fresh list.
+    pub fn lose_leadership(&mut self) {
+        let told = self.loops[CONTROL].crash(&self.rng);
+        self.record_fault(format!("the lead is lost: {told}"));
+        self.trace.mark_visible(self.engine.revision());
+        self.set_paused(CONTROL, true);
     }
 
-    /// The clock of the controllers is ahead of that of the server by so many seconds from now on; behind, below zero.
-    pub fn set_ahead(&mut self, secs: i64) {
+    /// Sets the clock skew of the controllers against the server, in seconds; negative is behind.
+    pub fn set_clock_skew(&mut self, secs: i64) {
         self.loops[CONTROL].set_ahead(secs * 1_000_000);
         self.delivered = 0;
     }
 
-    /// Others take the lead.
-    pub fn take_lead(&mut self) {
-        self.silence(CONTROL, false);
+    /// Another replica becomes the leader.
+    pub fn acquire_leadership(&mut self) {
+        self.set_paused(CONTROL, false);
     }
 
-    fn silence(&mut self, at: usize, silent: bool) {
+    fn set_paused(&mut self, at: usize, silent: bool) {
         if silent {
-            self.silent.insert(at);
+            self.paused.insert(at);
         } else {
-            self.silent.remove(&at);
+            self.paused.remove(&at);
         }
-        // Those who slept have news to read.
+        // A resumed loop has watch events to read.
         self.delivered = 0;
     }
 
-    /// The loops that move.
-    fn awake(&self) -> Vec<usize> {
-        (0..self.loops.len()).filter(|at| !self.silent.contains(at)).collect()
+    /// The loops that are not paused.
+    fn running(&self) -> Vec<usize> {
+        (0..self.loops.len()).filter(|at| !self.paused.contains(at)).collect()
     }
 
-    /// The hash of everything committed so far.
+    /// The hash of all records committed so far.
     #[must_use]
     pub fn hash(&mut self) -> u64 {
         self.read_trace();
         self.trace.hash()
     }
 
-    /// Everything committed so far, each record with its instant.
+    /// All records committed so far with their time.
     pub fn records(&mut self) -> &[(Time, Record)] {
         self.read_trace();
         self.trace.records()
     }
 
-    /// The revisions at which somebody could look; everything between two of them came at once.
+    /// Revisions that clients can observe; records between two of them were committed in one transaction.
     #[must_use]
     pub fn commits(&self) -> &[u64] {
         self.trace.commits()
     }
 
-    /// Everything committed so far and all faults, as lines.
-    pub fn story(&mut self) -> Vec<String> {
+    /// All records and faults so far, as lines.
+    pub fn timeline(&mut self) -> Vec<String> {
         self.read_trace();
         self.trace.lines()
     }
 
-    /// Writes by resource since this was asked last.
+    /// Writes by resource since the last call.
     pub fn writes(&mut self) -> BTreeMap<Text, u64> {
         self.read_trace();
         std::mem::take(&mut self.writes)
     }
 
-    /// Calls of all loops since this was asked last, lost ones and repeated ones included.
-    pub fn calls(&mut self) -> Sent {
-        let mut all = Sent::new();
-        for (what, count) in self.loops.iter_mut().flat_map(Runner::sent) {
+    /// Requests of all loops since the last call, lost and retried ones included.
+    pub fn requests(&mut self) -> RequestCounts {
+        let mut all = RequestCounts::new();
+        for (what, count) in self.loops.iter_mut().flat_map(Runner::take_requests) {
             *all.entry(what).or_default() += count;
         }
         all
     }
 
-    /// The faults that have happened.
+    /// The number of injected faults.
     #[must_use]
-    pub fn happened(&self) -> Happened {
-        let mut all = Happened::default();
-        self.loops.iter().for_each(|one| all += one.happened());
+    pub fn fault_counts(&self) -> FaultCounts {
+        let mut all = FaultCounts::default();
+        self.loops.iter().for_each(|one| all += one.fault_counts());
         all
     }
 
-    /// The newest refusals that loops have met.
+    /// The most recent request errors of the loops.
     #[must_use]
-    pub fn refusals(&self) -> Vec<String> {
-        self.loops.iter().flat_map(|one| one.it().refusals().map(str::to_owned)).collect()
+    pub fn recent_errors(&self) -> Vec<String> {
+        self.loops.iter().flat_map(|one| one.control_loop().recent_errors().map(str::to_owned)).collect()
     }
 
-    /// The present instant.
     #[must_use]
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// The loop of controllers.
     #[must_use]
-    pub fn control(&self) -> &Loop {
-        self.loops[CONTROL].it()
+    pub fn control(&self) -> &ControlLoop {
+        self.loops[CONTROL].control_loop()
     }
 
-    /// The engine below.
     #[must_use]
-    pub fn engine(&self) -> &Engine {
+    pub fn engine(&self) -> &ApiEngine {
         &self.engine
     }
 
-    /// Lets one thing happen; `false` when nothing can at this instant.
+    /// Takes one random step; `false` if none is possible at this instant.
     fn step(&mut self, faults: Faults) -> bool {
-        let awake = self.awake();
-        let at = awake[self.dice.below(awake.len())];
+        let awake = self.running();
+        let at = awake[self.rng.below(awake.len())];
         let now = self.now();
-        if self.dice.once_in(faults.crash) {
-            let told = self.loops[at].crash(&self.dice);
-            self.take_down(told);
+        if self.rng.one_in(faults.crash) {
+            let told = self.loops[at].crash(&self.rng);
+            self.record_fault(told);
             self.delivered = 0;
             return true;
         }
-        if self.dice.once_in(faults.cut) {
-            let told = self.loops[at].cut(&self.dice);
-            self.take_down(told);
+        if self.rng.one_in(faults.watch_cut) {
+            let told = self.loops[at].cut(&self.rng);
+            self.record_fault(told);
             self.delivered = 0;
         }
-        if self.dice.once_in(faults.stall) {
-            let until = now + Duration::from_secs(1 + self.dice.next() % STALL_SECS_MAX);
-            let told = self.loops[at].stall(&self.dice, until);
-            told.into_iter().for_each(|told| self.take_down(told));
+        if self.rng.one_in(faults.watch_stall) {
+            let until = now + Duration::from_secs(1 + self.rng.next() % STALL_SECS_MAX);
+            let told = self.loops[at].stall(&self.rng, until);
+            told.into_iter().for_each(|told| self.record_fault(told));
         }
         let busy: Vec<usize> = awake.into_iter().filter(|at| self.loops[*at].has_calls()).collect();
         let behind = self.delivered != self.engine.revision();
-        if behind && (busy.is_empty() || self.dice.once_in(4)) {
+        // Mostly requests, so that several are outstanding when events arrive.
+        if behind && (busy.is_empty() || self.rng.one_in(4)) {
             return self.deliver(at, faults, now);
         }
         if busy.is_empty() {
             return false;
         }
-        let at = busy[self.dice.below(busy.len())];
+        let at = busy[self.rng.below(busy.len())];
         let fate = self.fate(faults);
         let one = &mut self.loops[at];
-        let call = one.pick(&self.dice, faults.disorder);
-        let fate = one.struck(call, fate);
-        let told = one.perform(call, fate, &self.dice, now);
-        if matches!(fate, Fate::Crash { .. } | Fate::CrashLate) {
+        let call = one.pick(&self.rng, faults.reorder);
+        let fate = one.inject_into(call, fate);
+        let told = one.perform(call, fate, &self.rng, now);
+        if matches!(fate, Fate::Crash { .. } | Fate::CrashInFlight) {
             self.delivered = 0;
         }
-        told.into_iter().for_each(|told| self.take_down(told));
+        told.into_iter().for_each(|told| self.record_fault(told));
         true
     }
 
-    /// Strikes once at one write of the controllers.
-    pub fn strike(&mut self, strike: Strike) {
+    /// Injects one fault at one write of the controllers.
+    pub fn inject(&mut self, strike: FaultInjection) {
         self.loops[CONTROL].strike(strike);
     }
 
-    /// Writes that a controller was about to do so far; Events are none.
+    /// The number of writes that a controller has sent; Events do not count.
     #[must_use]
     pub fn writes_by(&self, who: &Text) -> u64 {
         self.loops[CONTROL].writes().get(who).copied().unwrap_or(0)
     }
 
-    fn take_down(&mut self, fault: String) {
+    fn record_fault(&mut self, fault: String) {
         self.trace.fault(&self.engine, self.now(), fault);
     }
 
-    /// Delivers to one loop; when all have everything there is, there is no more to deliver.
+    /// Delivers watch events to one loop, and to all loops if that one has none.
     fn deliver(&mut self, at: usize, faults: Faults, now: Time) -> bool {
         let before = self.engine.revision();
-        if self.loops[at].deliver(&self.dice, faults.lag, now) {
+        if self.loops[at].deliver(&self.rng, faults.delivery_lag, now) {
             return true;
         }
-        // Nothing by chance, or nothing at all: the others and the rest without lag.
+        // Nothing was due for this loop, or all of it lagged: deliver to every loop without lag, so that the world advances.
         let mut any = false;
-        for at in self.awake() {
-            any |= self.loops[at].deliver(&self.dice, false, now);
+        for at in self.running() {
+            any |= self.loops[at].deliver(&self.rng, false, now);
         }
         if !any {
             self.delivered = before;
@@ -420,24 +436,24 @@ impl World {
 
     fn fate(&self, faults: Faults) -> Fate {
         match () {
-            () if self.dice.once_in(faults.lost_reply) => Fate::DoneUnheard,
-            () if self.dice.once_in(faults.lost_call) => Fate::Lost,
-            () if self.dice.once_in(faults.conflict) => Fate::Conflict,
-            () => Fate::Done,
+            () if self.rng.one_in(faults.lost_reply) => Fate::ReplyLost,
+            () if self.rng.one_in(faults.lost_request) => Fate::Lost,
+            () if self.rng.one_in(faults.conflict) => Fate::Conflict,
+            () => Fate::Completed,
         }
     }
 
     fn pass_to(&mut self, at: Time) {
         self.clock.advance_to(at);
         self.machine.iter().for_each(|machine| machine.ring());
-        for awake in self.awake() {
+        for awake in self.running() {
             let one = &mut self.loops[awake];
             one.arrive_late(at);
             if one.unstall(at) {
                 // What it held back is to be delivered now.
                 self.delivered = 0;
             }
-            if one.is_rung() || one.wake_at().is_some_and(|wake| wake <= at) {
+            if one.is_triggered() || one.wake_at().is_some_and(|wake| wake <= at) {
                 one.turn(at);
             }
         }
@@ -451,28 +467,28 @@ impl World {
 }
 
 /// The kinds that its controllers work on.
-fn definitions(told: &plane::Told) -> Vec<Tree> {
+fn definitions(told: &control_plane::ControllerOptions) -> Vec<Tree> {
     let queues = told.queues.is_some().then(muster_queue::kinds::definitions);
-    let training = told.training.is_some().then(muster_trainer::kinds::definitions);
-    let sets = std::iter::once(muster_jobset::crd::definition());
+    let training = told.training.is_some().then(muster_trainer::kinds::crds);
+    let sets = std::iter::once(muster_jobset::crd::manifest());
     sets.chain(queues.into_iter().flatten()).chain(training.into_iter().flatten()).collect()
 }
 
 /// What is taken into queues, where they are run like this.
-fn taken_in(queues: &queueing::Settings) -> QueueSettings {
-    let pods = muster_queue::pods::admit::Settings {
+fn queue_settings(queues: &queueing::QueueControllerConfig) -> QueueWebhookConfig {
+    let pods = muster_queue::pods::mutate::PodWebhookSettings {
         namespaces: vec![queues.namespaces.clone()],
         ..Default::default()
     };
-    QueueSettings { managed: queues.managed.clone(), namespaces: queues.namespaces.clone(), pods }
+    QueueWebhookConfig { managed: queues.managed.clone(), namespaces: queues.namespaces.clone(), pods }
 }
 
-/// Features of JobSets that are off at first are on here where nobody notices who does not use them.
-fn gates() -> Gates {
-    Gates { restart_job: true, ..Gates::default() }
+/// Feature gates of JobSets that are disabled by default and do not affect other JobSets are enabled here.
+fn gates() -> FeatureGates {
+    FeatureGates { restart_job: true, ..FeatureGates::default() }
 }
 
-/// The kinds whose writes a quiet world may still have.
+/// The kinds that an idle world may still write.
 #[must_use]
 pub fn heartbeat() -> Text {
     Text::from(format!("{}.{}", kinds::LEASES.plural, kinds::LEASES.group))

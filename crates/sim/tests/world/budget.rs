@@ -1,24 +1,25 @@
-//! How many calls and writes Jobs take, from their creation to their end: not one more than is needed.
+//! Write budgets: the number of requests and writes of a Job from creation to completion.
 //!
-//! A pod takes five writes: it is made, bound, runs, ends, and is let go when it is on the Job's list. Two Events tell
-//! of it, `SuccessfulCreate` and `Scheduled`. Beside its creation a Job takes four writes: the pods are made, they are
-//! ready, they have ended (and are on the list, which announces the end), they are counted and the Job is over.
+//! A pod takes five writes: create, binding, running, terminated, and removal of the tracking finalizer once it is in
+//! `uncountedTerminatedPods`. It has two Events, `SuccessfulCreate` and `Scheduled`. In addition to its creation a Job takes
+//! four status updates: pods created, pods ready, pods terminated (uncounted, with `SuccessCriteriaMet`), and the final
+//! counts with the terminal condition.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use muster_api::gang::Reads;
+use muster_api::client::RequestVerb;
+use muster_api::gang::EnabledMarkers;
 use muster_api::kinds;
-use muster_api::port::Act;
-use muster_node::plane::Told;
-use muster_sim::{Faults, Sent, World, heartbeat};
+use muster_node::control_plane::ControllerOptions;
+use muster_sim::{Faults, RequestCounts, World, heartbeat};
 use muster_tree::{Text, Tree, tree};
 
 use crate::gangs;
 use crate::scenario::{job_facts, minutes};
 use crate::worlds::job;
 
-/// Who comes first must not matter.
+/// Seeds: the order of events must not matter.
 const SEEDS: [u64; 4] = [1, 2, 3, 4];
 
 /// One Job and what it takes.
@@ -36,7 +37,7 @@ struct Case {
 }
 
 impl Case {
-    /// Everything that is called, by whom.
+    /// All requests by field manager.
     fn calls(&self) -> BTreeMap<(&'static str, &'static str), u64> {
         let ((pods, statuses, releases), (new, again)) = (self.job, self.notes);
         let all = [
@@ -93,7 +94,7 @@ fn cases() -> Vec<Case> {
             notes: (2, 0),
         },
         Case {
-            says: "a failure that is made good takes four more writes: on the list, counted, made anew, ready",
+            says: "a replaced failure takes four more writes: uncounted, counted, created, ready",
             spec: tree!({"backoffLimit": 1}),
             runs: fails,
             writes: (1 + 4 + 4, 2 * 5),
@@ -101,7 +102,7 @@ fn cases() -> Vec<Case> {
             notes: (3, 0),
         },
         Case {
-            says: "a suspended Job says so, and no more",
+            says: "a suspended Job writes its condition only",
             spec: tree!({"suspend": true, "completions": 20, "parallelism": 20}),
             runs: tree!({}),
             writes: (1 + 1, 0),
@@ -112,14 +113,14 @@ fn cases() -> Vec<Case> {
 }
 
 /// What there is to count about a Job on two nodes that were there before it.
-fn lived(seed: u64, case: &Case) -> (BTreeMap<Text, u64>, Sent) {
+fn lived(seed: u64, case: &Case) -> (BTreeMap<Text, u64>, RequestCounts) {
     let mut world = World::new(seed, 2);
     world.run(Faults::none(), Duration::from_secs(30));
     world.writes();
-    world.calls();
+    world.requests();
     world.create(&kinds::JOBS, &job("j", &case.spec, &case.runs)).unwrap();
     world.run(Faults::none(), minutes(5));
-    let (mut writes, mut calls) = (world.writes(), world.calls());
+    let (mut writes, mut calls) = (world.writes(), world.requests());
     writes.remove(&heartbeat());
     calls.retain(|(_, what), _| !what.ends_with(" leases"));
     (writes, calls)
@@ -143,8 +144,8 @@ fn jobs_take_exactly_so_many_calls_and_writes() {
 }
 
 /// Everything that was written and called, leases apart.
-fn counted(world: &mut World) -> (BTreeMap<Text, u64>, Sent) {
-    let (mut writes, mut calls) = (world.writes(), world.calls());
+fn counted(world: &mut World) -> (BTreeMap<Text, u64>, RequestCounts) {
+    let (mut writes, mut calls) = (world.writes(), world.requests());
     writes.remove(&heartbeat());
     calls.retain(|(_, what), _| !what.ends_with(" leases"));
     (writes, calls)
@@ -152,7 +153,7 @@ fn counted(world: &mut World) -> (BTreeMap<Text, u64>, Sent) {
 
 /// Shows: 5832-09, 5832-10, 5832-27, 5832-28, 5832-67.
 #[test]
-fn a_gang_takes_one_write_more_than_its_pods_and_another_for_waiting() {
+fn a_gang_takes_one_extra_write_and_another_while_pending() {
     for seed in SEEDS {
         let mut world = World::new(seed, 3);
         world.run(Faults::none(), Duration::from_secs(30));
@@ -174,7 +175,7 @@ fn a_gang_takes_one_write_more_than_its_pods_and_another_for_waiting() {
         let (writes, calls) = counted(&mut world);
         let told = format!("seed {seed}: {writes:?} {calls:#?}");
         let calls: BTreeMap<_, _> = calls.iter().map(|((by, what), n)| ((&**by, &**what), *n)).collect();
-        // Each pod is made, bound, runs and ends; the group is made and says that it is whole.
+        // Each pod: create, binding, running, terminated. The group: create and one status update when it is scheduled.
         let want = BTreeMap::from([
             (("default-scheduler", "create events"), 10),
             (("default-scheduler", "create pods/binding"), 10),
@@ -185,7 +186,7 @@ fn a_gang_takes_one_write_more_than_its_pods_and_another_for_waiting() {
         let of = |writes: &BTreeMap<Text, u64>, resource: &str| writes.get(resource).copied().unwrap_or(0);
         let (group, workload) = ("podgroups.scheduling.k8s.io", "workloads.scheduling.k8s.io");
         assert_eq!((of(&writes, group), of(&writes, workload), of(&writes, "pods")), (2, 1, 40), "{told}");
-        // The first ones have ended: five more are too few, and are told so once; with the others they are enough.
+        // The first pods finished: five more are too few, and their condition is written once; with the others they suffice.
         come(&mut world, 5);
         world.run(Faults::none(), minutes(1));
         let (writes, _) = counted(&mut world);
@@ -202,7 +203,7 @@ fn a_gang_takes_one_write_more_than_its_pods_and_another_for_waiting() {
     }
 }
 
-/// However many groups run of it, a Workload is written once, by whoever made it.
+/// A Workload is written once, by its creator, independent of the number of its groups.
 ///
 /// Shows: 5832-09, 5832-10.
 #[test]
@@ -220,9 +221,9 @@ fn a_thousand_groups_leave_their_workload_alone() {
     world.run(Faults::none(), minutes(30));
     let (writes, _) = counted(&mut world);
     assert_eq!(writes["workloads.scheduling.k8s.io"], 1, "{writes:?}");
-    // Each group is made, says that it waits for room or is under way, and that it is whole.
+    // Each group: create, a status update while it is unschedulable or partly bound, and one when it is scheduled.
     assert!(writes["podgroups.scheduling.k8s.io"] >= 2 * GROUPS, "all were told: {writes:?}");
-    let now = world.all(&kinds::WORKLOADS);
+    let now = world.list(&kinds::WORKLOADS);
     assert_eq!(now.first().map(|it| it.revision), Some(made.revision), "the very same revision");
 }
 
@@ -232,16 +233,20 @@ fn a_thousand_groups_leave_their_workload_alone() {
 #[test]
 fn without_groups_nothing_is_done_for_gangs() {
     for seed in SEEDS {
-        let lived = |told: Told| {
-            let mut world = World::told(seed, 3, told);
+        let lived = |told: ControllerOptions| {
+            let mut world = World::with_settings(seed, 3, told);
             for (n, case) in cases().into_iter().enumerate() {
                 world.create(&kinds::JOBS, &job(&format!("j{n}"), &case.spec, &case.runs)).unwrap();
             }
             world.run(Faults::none(), minutes(5));
-            (world.hash(), world.calls())
+            (world.hash(), world.requests())
         };
-        let (with, calls) = lived(Told::default());
-        let (without, same) = lived(Told { reads: Reads::NONE, gangs: None, ..Told::default() });
+        let (with, calls) = lived(ControllerOptions::default());
+        let (without, same) = lived(ControllerOptions {
+            reads: EnabledMarkers::NONE,
+            gangs: None,
+            ..ControllerOptions::default()
+        });
         assert_eq!(calls, same, "seed {seed}");
         assert_eq!(with, without, "seed {seed}: the same calls leave other records");
     }
@@ -255,10 +260,12 @@ fn a_large_job_does_not_wait_between_its_batches() {
     let long = tree!({"muster.dev/sim-run-seconds": "600"});
     let made = world.create(&kinds::JOBS, &job("large", &spec, &long)).unwrap();
     world.run(Faults::none(), Duration::from_millis(100));
-    assert_eq!(world.all(&kinds::PODS).len(), 1200, "all are made though few are made in one go");
-    world.call(&kinds::JOBS, &made.tree, Act::Merge(tree!({"spec": {"suspend": true}}))).unwrap();
+    assert_eq!(world.list(&kinds::PODS).len(), 1200, "all are made though few are made in one go");
+    world
+        .send(&kinds::JOBS, &made.tree, RequestVerb::MergePatch(tree!({"spec": {"suspend": true}})))
+        .unwrap();
     world.run(Faults::none(), Duration::from_millis(100));
-    assert_eq!(world.all(&kinds::PODS).len(), 0, "and all are taken away");
+    assert_eq!(world.list(&kinds::PODS).len(), 0, "and all are taken away");
     assert_eq!(job_facts(&world, "large").status.failed, 0);
 }
 
@@ -275,13 +282,13 @@ fn a_quiet_plane_writes_nothing_but_leases() {
     world.create(&kinds::JOBS, &job("fits-nowhere", &greedy, &tree!({}))).unwrap();
     world.run(Faults::none(), minutes(10));
     world.writes();
-    world.calls();
+    world.requests();
     world.run(Faults::none(), minutes(60));
     // Three nodes, a lease every 9.9 seconds.
     let renewals = 3 * 60 * 60 * 10 / 99;
     let writes = world.writes();
     assert_eq!(writes.keys().collect::<Vec<_>>(), [&heartbeat()], "{writes:?}");
     assert!(writes[&heartbeat()].abs_diff(renewals) <= 3, "{writes:?}");
-    let calls = world.calls();
+    let calls = world.requests();
     assert!(calls.keys().all(|(_, what)| what == "patch leases"), "nothing is asked either: {calls:?}");
 }

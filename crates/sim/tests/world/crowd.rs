@@ -1,37 +1,36 @@
-//! Pods of all priorities crowd a few nodes: they come and are deleted, nodes vanish and come back, room is made.
+//! Pods of all priorities compete for a few nodes: pods are created and deleted, nodes vanish and return, victims are
+//! preempted.
 //!
-//! Whatever happens, no node is ever given more than it has, no pod has two nodes, the most important ones are never
-//! evicted, and when the crowd is over everybody has had a turn.
+//! Invariants: no node is overcommitted, no pod is bound twice, pods of the highest priority are never preempted, and in
+//! the end every pod was scheduled.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use muster_api::pod::{Phase, PodFacts};
-use muster_api::port::{Act, Cascade, Kind, Object, Uid};
+use muster_api::client::{ApiObject, DeletionPropagation, Kind, RequestVerb, Uid};
+use muster_api::pod::{PodFacts, PodPhase};
 use muster_api::{condition, kinds, meta};
-use muster_sim::{Dice, Faults, World};
+use muster_sim::{Faults, SeededRng, World};
 use muster_store::Record;
 use muster_tree::{Text, Tree, literal, tree};
 
 use crate::scenario::{Scenario, falls_quiet, minutes};
 
-/// Classes of priority.
 pub static PRIORITY_CLASSES: Kind = Kind {
     group: literal!("scheduling.k8s.io"),
     version: literal!("v1"),
     plural: literal!("priorityclasses"),
 };
 
-/// Names of the classes of priority and their values; nobody is above the last.
+/// Names and values of the PriorityClasses; the last is the highest.
 const PRIORITIES: [(&str, i64); 3] = [("low", 1), ("mid", 100), ("high", 1000)];
-/// What a simulated node has, in thousandths of a CPU.
+/// CPU of a simulated node in thousandths.
 const NODE_MILLI: i64 = 32_000;
-/// What a pod may ask for: up to four, three or two on a node, or one alone.
+/// CPU requests of pods: up to four, three, two or one fit on a node.
 const SHARES: [i64; 4] = [8_000, 10_000, 15_000, 32_000];
-/// Rounds in which something happens.
+/// Rounds with an action.
 const ROUNDS: usize = 12;
 
-/// Crowds as scenarios.
 pub fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("pods of all priorities crowd three nodes", 3, |world, faults, seed| {
@@ -47,7 +46,6 @@ pub fn scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// Makes the classes of priority.
 pub fn add_priorities(world: &mut World) {
     for (name, value) in PRIORITIES {
         let class = tree!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value});
@@ -56,7 +54,7 @@ pub fn add_priorities(world: &mut World) {
 }
 
 fn crowd(world: &mut World, faults: Faults, seed: u64, nodes_vanish: bool) {
-    let dice = Dice::new(seed ^ 0x00c0_ffee);
+    let dice = SeededRng::new(seed ^ 0x00c0_ffee);
     add_priorities(world);
     world.run(Faults::none(), minutes(1));
     for round in 0..ROUNDS {
@@ -64,10 +62,10 @@ fn crowd(world: &mut World, faults: Faults, seed: u64, nodes_vanish: bool) {
             world.create(&kinds::PODS, &pod(&format!("p{round}-{n}"), &dice)).unwrap();
         }
         world.run(faults, Duration::from_secs(1 + dice.next() % 8));
-        if dice.once_in(4) {
+        if dice.one_in(4) {
             delete_one(world, &kinds::PODS, &dice);
         }
-        if nodes_vanish && dice.once_in(4) && world.all(&kinds::NODES).len() > 1 {
+        if nodes_vanish && dice.one_in(4) && world.list(&kinds::NODES).len() > 1 {
             delete_one(world, &kinds::NODES, &dice);
         }
     }
@@ -75,27 +73,27 @@ fn crowd(world: &mut World, faults: Faults, seed: u64, nodes_vanish: bool) {
     world.run(Faults::none(), minutes(90));
     Check::default().read(world.records());
     let waiting: Vec<Text> =
-        world.all(&kinds::PODS).iter().filter(|pod| waits(pod)).map(|pod| meta::name(&pod.tree)).collect();
+        world.list(&kinds::PODS).iter().filter(|pod| waits(pod)).map(|pod| meta::name(&pod.tree)).collect();
     assert!(waiting.is_empty(), "nobody waits for ever: {waiting:?}");
     falls_quiet(world);
 }
 
-fn waits(pod: &Object) -> bool {
-    !PodFacts::of(&pod.tree).phase.ended()
+fn waits(pod: &ApiObject) -> bool {
+    !PodFacts::of(&pod.tree).phase.is_terminal()
 }
 
 /// Deletes one object of a kind.
-pub fn delete_one(world: &mut World, kind: &Kind, dice: &Dice) {
-    let all = world.all(kind);
+pub fn delete_one(world: &mut World, kind: &Kind, dice: &SeededRng) {
+    let all = world.list(kind);
     if all.is_empty() {
         return;
     }
     let one = &all[dice.below(all.len())];
-    let act = Act::Delete { cascade: Cascade::Background, grace_secs: None };
-    world.call(kind, &one.tree, act).unwrap();
+    let act = RequestVerb::Delete { propagation_policy: DeletionPropagation::Background, grace_secs: None };
+    world.send(kind, &one.tree, act).unwrap();
 }
 
-fn pod(name: &str, dice: &Dice) -> Tree {
+fn pod(name: &str, dice: &SeededRng) -> Tree {
     let asks = tree!({"cpu": format!("{}m", SHARES[dice.below(SHARES.len())])});
     let app = ["a", "b"][dice.below(2)];
     let mine =
@@ -121,7 +119,7 @@ fn pod(name: &str, dice: &Dice) -> Tree {
 /// Reads the whole history and follows what nodes hold.
 #[derive(Default)]
 struct Check {
-    /// Who is where: node, thousandths of a CPU.
+    /// Bound pods: node, and CPU in thousandths.
     placed: BTreeMap<Uid, (Text, i64)>,
 }
 
@@ -131,7 +129,7 @@ impl Check {
             let pod = &record.shown().tree;
             let uid = meta::uid(pod);
             let node = pod.text_at(&["spec", "nodeName"]);
-            let ended = Phase::of(pod.str_at(&["status", "phase"])).ended();
+            let ended = PodPhase::of(pod.str_at(&["status", "phase"])).is_terminal();
             evicted_for_a_reason(pod);
             if let Some((before, _)) = self.placed.get(&uid) {
                 assert_eq!(*before, node, "a pod has one node");
@@ -151,7 +149,7 @@ impl Check {
     }
 }
 
-/// Whoever is evicted to make room is less important than somebody.
+/// A preemption victim has a lower priority than some pod.
 fn evicted_for_a_reason(pod: &Tree) {
     let target = condition::find(pod.items_at(&["status", "conditions"]), "DisruptionTarget");
     let making_room = target.is_some_and(|it| it.str_at(&["reason"]) == "PreemptionByScheduler");

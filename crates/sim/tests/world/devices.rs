@@ -1,15 +1,15 @@
-//! Pods crowd the devices of a few nodes: claims of their own and shared ones, pods that come, end and are deleted.
+//! Pods compete for the devices of a few nodes, with claims of their own and shared ones.
 //!
-//! Whatever happens, no device is in two allocations, no pod is bound before its claims are given devices and reserved
-//! for it, and when all pods are gone nothing is left: no claim that was made for one, no device that is not free.
+//! Invariants: no device is in two allocations, no pod is bound before its claims are allocated and reserved for it, and
+//! after all pods are deleted no generated claim and no allocated device is left.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use muster_api::client::{DeletionPropagation, RequestVerb, Uid};
 use muster_api::pod::PodFacts;
-use muster_api::port::{Act, Cascade, Uid};
-use muster_api::{claim, kinds, meta};
-use muster_sim::{Dice, Faults, World};
+use muster_api::{kinds, meta, resource_claim};
+use muster_sim::{Faults, SeededRng, World};
 use muster_store::Record;
 use muster_tree::{Text, Tree, tree};
 
@@ -20,7 +20,6 @@ use crate::scenario::{Scenario, falls_quiet, minutes};
 const ROUNDS: usize = 10;
 /// Devices of a node.
 const DEVICES: usize = 3;
-/// Nodes.
 pub const NODES: usize = 3;
 /// Claims that pods share.
 const SHARED: usize = 3;
@@ -39,36 +38,40 @@ pub fn scenarios() -> Vec<Scenario> {
 }
 
 fn crowd_devices(world: &mut World, faults: Faults, seed: u64, nodes_vanish: bool) {
-    let dice = Dice::new(seed ^ 0x00de_71ce);
+    let dice = SeededRng::new(seed ^ 0x00de_71ce);
     set_up(world);
     world.run(Faults::none(), minutes(1));
     for round in 0..ROUNDS {
         for n in 0..1 + dice.below(3) {
             world.create(&kinds::PODS, &pod(&format!("p{round}-{n}"), &dice)).unwrap();
         }
-        // Often too short for the answers to come: who is deleted now may have calls under way.
+        // Often shorter than a reply takes: a pod deleted now may have requests in flight.
         world.run(faults, Duration::from_millis(dice.next() % 4_000));
-        if dice.once_in(2) {
+        if dice.one_in(2) {
             delete_one(world, &dice);
         }
-        if nodes_vanish && dice.once_in(4) && world.all(&kinds::NODES).len() > 1 {
+        if nodes_vanish && dice.one_in(4) && world.list(&kinds::NODES).len() > 1 {
             crowd::delete_one(world, &kinds::NODES, &dice);
         }
     }
     world.run(faults, minutes(2));
     world.run(Faults::none(), minutes(60));
-    let waits = |pod: &&muster_api::port::Object| !PodFacts::of(&pod.tree).phase.ended();
+    let waits = |pod: &&muster_api::client::ApiObject| !PodFacts::of(&pod.tree).phase.is_terminal();
     let waiting: Vec<Text> =
-        world.all(&kinds::PODS).iter().filter(waits).map(|pod| meta::name(&pod.tree)).collect();
+        world.list(&kinds::PODS).iter().filter(waits).map(|pod| meta::name(&pod.tree)).collect();
     assert!(waiting.is_empty(), "nobody waits for ever: {waiting:?}");
-    while !world.all(&kinds::PODS).is_empty() {
+    while !world.list(&kinds::PODS).is_empty() {
         delete_one(world, &dice);
     }
     world.run(faults, minutes(1));
     world.run(Faults::none(), minutes(10));
     Check::default().read(world.records());
-    for left in world.all(&kinds::RESOURCE_CLAIMS) {
-        assert!(claim::made_for(&left.tree).is_none(), "{} was made for a pod", meta::name(&left.tree));
+    for left in world.list(&kinds::RESOURCE_CLAIMS) {
+        assert!(
+            resource_claim::owner_pod(&left.tree).is_none(),
+            "{} was made for a pod",
+            meta::name(&left.tree)
+        );
         assert_eq!(left.tree.at(&["status", "allocation"]), None, "{} has devices", meta::name(&left.tree));
     }
     falls_quiet(world);
@@ -105,12 +108,12 @@ fn set_up(world: &mut World) {
     }
 }
 
-/// What asks for so many devices.
+/// A claim spec for this many devices.
 pub fn asks(count: i64) -> Tree {
     tree!({"devices": {"requests": [{"name": "g", "exactly": {"deviceClassName": "gpu", "count": count}}]}})
 }
 
-fn pod(name: &str, dice: &Dice) -> Tree {
+fn pod(name: &str, dice: &SeededRng) -> Tree {
     let shared = || tree!({"name": "s", "resourceClaimName": format!("shared-{}", dice.below(SHARED))});
     let own = |name: &str, template: &str| tree!({"name": name, "resourceClaimTemplateName": template});
     let claims = match dice.below(5) {
@@ -125,16 +128,17 @@ fn pod(name: &str, dice: &Dice) -> Tree {
             "containers": [{"name": "c", "image": "i", "command": ["true"]}]}})
 }
 
-fn delete_one(world: &mut World, dice: &Dice) {
-    let all = world.all(&kinds::PODS);
+fn delete_one(world: &mut World, dice: &SeededRng) {
+    let all = world.list(&kinds::PODS);
     if all.is_empty() {
         return;
     }
-    let act = Act::Delete { cascade: Cascade::Background, grace_secs: Some(0) };
-    world.call(&kinds::PODS, &all[dice.below(all.len())].tree, act).unwrap();
+    let act =
+        RequestVerb::Delete { propagation_policy: DeletionPropagation::Background, grace_secs: Some(0) };
+    world.send(&kinds::PODS, &all[dice.below(all.len())].tree, act).unwrap();
 }
 
-/// Reads the whole history and follows who has which devices.
+/// Replays the history and tracks the allocated devices.
 #[derive(Default)]
 pub struct Check {
     claims: BTreeMap<Text, Tree>,
@@ -142,7 +146,6 @@ pub struct Check {
 }
 
 impl Check {
-    /// Reads on.
     pub fn read<Time>(&mut self, records: &[(Time, Record)]) {
         for (_, record) in records {
             match record.key.resource.as_str() {
@@ -180,11 +183,11 @@ impl Check {
         if before.is_some() {
             return;
         }
-        for named in claim::named(pod) {
+        for named in resource_claim::pod_claims(pod) {
             let name = named.claim.expect("a bound pod has its claims");
             let claim = &self.claims[&name];
             assert!(claim.at(&["status", "allocation"]).is_some(), "{name} has devices");
-            let reserved = claim::consumers(claim).iter().any(|it| it.uid == uid);
+            let reserved = resource_claim::consumers(claim).iter().any(|it| it.uid == uid);
             assert!(reserved, "{name} is reserved for {}", meta::name(pod));
         }
     }

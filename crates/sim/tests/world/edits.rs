@@ -1,8 +1,8 @@
-//! Pods and Jobs edited by hand, and selectors that select what others made: exact counts, nothing stuck.
+//! User edits of pods and Jobs, and overlapping selectors: counts stay exact and nothing is stuck.
 
 use std::time::Duration;
 
-use muster_api::port::{Act, Object};
+use muster_api::client::{ApiObject, RequestVerb};
 use muster_api::{kinds, meta};
 use muster_sim::{Faults, World};
 use muster_tree::{Tree, tree};
@@ -15,14 +15,14 @@ use crate::worlds::job;
 /// The edits as scenarios.
 pub fn scenarios() -> Vec<Scenario> {
     let own = [
-        Scenario::new("pods of strangers are adopted where the selector says so", 0, adoption),
+        Scenario::new("orphaned pods that match the selector are adopted", 0, adoption),
         Scenario::new(
-            "pods that somebody else controls are left alone, though they are selected",
+            "pods with another controller are left alone, although the selector matches",
             0,
             foreign,
         ),
         Scenario::new("two Jobs with one selector: each pod belongs to one of them", 0, rivals),
-        Scenario::new("a stranger holds the name of a pod to be made", 0, taken_name),
+        Scenario::new("the name of a pod to be created is taken", 0, taken_name),
     ];
     plays().into_iter().map(Scenario::from).chain(own).collect()
 }
@@ -30,22 +30,22 @@ pub fn scenarios() -> Vec<Scenario> {
 /// Changes the metadata of one active pod.
 fn edit_pod(world: &mut World, metadata: &Tree) {
     if let Some(pod) = Ledger::active(world) {
-        world.call(&kinds::PODS, &pod.tree, Act::Merge(tree!({"metadata": metadata}))).unwrap();
+        world.send(&kinds::PODS, &pod.tree, RequestVerb::MergePatch(tree!({"metadata": metadata}))).unwrap();
     }
 }
 
 /// Changes the metadata of every pod.
 fn edit_pods(world: &mut World, metadata: &Tree) {
-    for pod in world.all(&kinds::PODS) {
-        // A pod on its way out may be gone with its finalizer.
-        let _ = world.call(&kinds::PODS, &pod.tree, Act::Merge(tree!({"metadata": metadata})));
+    for pod in world.list(&kinds::PODS) {
+        // Removing the finalizer of a terminating pod deletes it.
+        let _ = world.send(&kinds::PODS, &pod.tree, RequestVerb::MergePatch(tree!({"metadata": metadata})));
     }
 }
 
 fn plays() -> Vec<Play> {
     vec![
         Play {
-            says: "somebody takes a finalizer away: that pod is not counted, its work is done again",
+            says: "a user removes a finalizer: that pod is not counted, its work is repeated",
             spec: || tree!({"completions": 2, "parallelism": 2}),
             user: |world, _, round| {
                 if round == 3 {
@@ -57,7 +57,7 @@ fn plays() -> Vec<Play> {
             ..BASE
         },
         Play {
-            says: "somebody takes an owner away: the pod is adopted again",
+            says: "a user removes an owner reference: the pod is adopted again",
             spec: || tree!({"completions": 2, "parallelism": 2}),
             user: |world, _, round| {
                 if round == 3 {
@@ -69,7 +69,7 @@ fn plays() -> Vec<Play> {
             ..BASE
         },
         Play {
-            says: "somebody takes the labels away: the pod is let go and replaced",
+            says: "a user removes the labels: the pod is released and replaced",
             spec: || tree!({"completions": 2, "parallelism": 2}),
             user: |world, _, round| {
                 if round == 3 {
@@ -81,7 +81,7 @@ fn plays() -> Vec<Play> {
             ..BASE
         },
         Play {
-            says: "all finalizers are taken away for a while, whatever the pods do: no pod counts twice",
+            says: "all finalizers are removed for a while: no pod counts twice",
             spec: || tree!({"completions": 3, "parallelism": 2}),
             user: |world, _, round| {
                 if (3..9).contains(&round) {
@@ -93,7 +93,7 @@ fn plays() -> Vec<Play> {
             ..BASE
         },
         Play {
-            says: "all finalizers of indexed pods are taken away for a while: each index counts once",
+            says: "all finalizers of indexed pods are removed for a while: each index counts once",
             spec: || tree!({"completionMode": "Indexed", "completions": 3, "parallelism": 2}),
             user: |world, _, round| {
                 if (3..9).contains(&round) {
@@ -106,7 +106,7 @@ fn plays() -> Vec<Play> {
             ..BASE
         },
         Play {
-            says: "all owners are taken away for a while: pods are adopted again and count once",
+            says: "all owner references are removed for a while: pods are adopted again and count once",
             spec: || tree!({"completions": 3, "parallelism": 2}),
             user: |world, _, round| {
                 if (3..7).contains(&round) {
@@ -118,7 +118,7 @@ fn plays() -> Vec<Play> {
             ..BASE
         },
         Play {
-            says: "somebody takes a finalizer away from a pod that fails: its failure does not count",
+            says: "a user removes the finalizer of a pod that fails: its failure does not count",
             spec: || tree!({"completions": 1, "backoffLimit": 0}),
             user: |world, _, round| {
                 if round == 4 {
@@ -136,7 +136,7 @@ fn plays() -> Vec<Play> {
     ]
 }
 
-fn pod(name: &str, owner: Option<&Object>) -> Tree {
+fn pod(name: &str, owner: Option<&ApiObject>) -> Tree {
     let base = tree!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "labels": {"app": "a"}},
         "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
@@ -175,7 +175,7 @@ fn adoption(world: &mut World, faults: Faults, seed: u64) {
     let ledger = work(world, faults, seed);
     let job = job_facts(world, "j");
     assert_eq!((job.status.succeeded, ledger.pods.len()), (3, 3), "{:#?}", job.status);
-    assert!(job.finished().is_some());
+    assert!(job.finished_condition().is_some());
     falls_quiet(world);
 }
 
@@ -192,7 +192,7 @@ fn foreign(world: &mut World, faults: Faults, seed: u64) {
     assert_eq!((status.succeeded, status.failed, ledger.pods.len()), (2, 0, 4), "{status:#?}");
     for name in ["x", "y"] {
         let pod = find(world, &kinds::PODS, name).expect("the stranger's pod is there");
-        let owner = meta::controller(&pod.tree).map(|owner| owner.name);
+        let owner = meta::controller_of(&pod.tree).map(|owner| owner.name);
         assert_eq!(owner.as_deref(), Some("owner"), "{name} still is the stranger's");
         assert!(!meta::has_finalizers(&pod.tree), "{name}");
     }
@@ -208,28 +208,28 @@ fn rivals(world: &mut World, faults: Faults, seed: u64) {
     let ledger = work(world, faults, seed);
     for name in ["one", "two"] {
         let job = job_facts(world, name);
-        assert!(job.finished().is_some(), "{name}: {:#?}", job.status);
+        assert!(job.finished_condition().is_some(), "{name}: {:#?}", job.status);
         assert_eq!((job.status.succeeded, job.status.failed), (2, 0), "{name}");
     }
     assert_eq!(ledger.pods.len(), 4, "the pod that was there is one of the four");
     falls_quiet(world);
 }
 
-/// The name of a pod follows from its Job: a pod that was let go keeps it.
+/// The name of a pod is derived from its Job: an orphaned pod keeps it.
 fn taken_name(world: &mut World, faults: Faults, seed: u64) {
     add_node(world);
     let spec = tree!({"completionMode": "Indexed", "completions": 2, "parallelism": 2});
     world.create(&kinds::JOBS, &job("j", &spec, &tree!({}))).unwrap();
     world.run(Faults::none(), Duration::from_secs(3));
     edit_pods(world, &tree!({"labels": null, "finalizers": null, "ownerReferences": null}));
-    let strangers: Vec<_> = world.all(&kinds::PODS).iter().map(|pod| meta::uid(&pod.tree)).collect();
+    let strangers: Vec<_> = world.list(&kinds::PODS).iter().map(|pod| meta::uid(&pod.tree)).collect();
     let ledger = work(world, faults, seed);
     let job = the_job(world).expect("the Job is there");
     let status = job_facts(world, "j").status;
     assert_eq!((status.succeeded, status.failed, status.completed_indexes.as_str()), (2, 0, "0,1"));
     assert_eq!((strangers.len(), ledger.pods.len()), (2, 4), "{status:#?}");
-    for pod in world.all(&kinds::PODS) {
-        let own = meta::controller(&pod.tree).is_some_and(|owner| owner.uid == meta::uid(&job.tree));
+    for pod in world.list(&kinds::PODS) {
+        let own = meta::controller_of(&pod.tree).is_some_and(|owner| owner.uid == meta::uid(&job.tree));
         assert_ne!(own, strangers.contains(&meta::uid(&pod.tree)), "strangers stay strangers");
     }
     falls_quiet(world);

@@ -1,19 +1,22 @@
-//! Gangs: groups of pods that get their nodes in one stroke, or wait.
+//! Gang scheduling: pods of a group are bound atomically or stay pending.
 //!
-//! Whatever happens, nobody who looks ever sees a part of a gang on nodes: none of its pods, or as many as it needs. What
-//! is lost afterwards is another matter, and so is whoever was on its way to those that are lost at that moment. A group that once was whole says so for ever, and its count is right in the
-//! end.
+//! Invariant: at every observable revision none of the pods of a gang is bound, or at least `minCount`. Pods lost later do
+//! not violate it, nor do bindings that were in flight when other pods were lost. The `Scheduled` condition of a group
+//! never reverts, and its counts are correct in the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use muster_api::gang::{Belongs, GroupFacts, Membership, Origin, Reads, Resolved, WorkloadFacts, resolve};
-use muster_api::pod::{Phase, PodFacts};
-use muster_api::port::{Act, Cascade, Object, Uid};
+use muster_api::client::{ApiObject, DeletionPropagation, RequestVerb, Uid};
+use muster_api::consts::managers;
+use muster_api::gang::{
+    EnabledMarkers, GangWorkloadFacts, GroupId, GroupMembership, GroupResolution, PodGroupApi, PodGroupFacts,
+    resolve,
+};
+use muster_api::pod::{PodFacts, PodPhase};
 use muster_api::time::Time;
-use muster_api::words::managers;
 use muster_api::{condition, kinds, meta};
-use muster_sim::{Blow, Dice, Faults, STALL_SECS_MAX, Strike, World};
+use muster_sim::{FaultInjection, Faults, InjectedFault, STALL_SECS_MAX, SeededRng, World};
 use muster_store::Record;
 use muster_tree::{Text, Tree, tree};
 
@@ -22,16 +25,15 @@ use crate::scenario::{Scenario, falls_quiet, find, minutes};
 
 /// Rounds in which something happens.
 const ROUNDS: usize = 8;
-/// Nodes, each of which has room for four pods of those here.
+/// Nodes; four pods fit on each.
 const NODES: usize = 3;
-/// Pods of a gang that want volumes. More may be bound to one node, each at another try, than have room there.
+/// Pods of a gang with volumes.
 const VOLUMES_MAX: usize = 2;
-/// For how long somebody who decides may count on a pod that ended or vanished: a watch that stalls thrice in a row.
+/// How long the scheduler may count a pod that terminated or vanished: three watch stalls in a row.
 const UNSEEN: Duration = Duration::from_secs(3 * STALL_SECS_MAX);
 /// How long pods run that are not to end.
 const LONG: usize = 1_000_000;
 
-/// Gangs as scenarios.
 pub fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("gangs crowd three nodes", NODES, |world, faults, seed| {
@@ -68,7 +70,7 @@ pub fn member(name: &str, workload: &str, group: &str, secs: usize) -> Tree {
                 "resources": {"requests": {"cpu": "8"}}}]}})
 }
 
-/// The same, with a volume of its own that is made when its node is known.
+/// The same with a volume that is provisioned for its node (`WaitForFirstConsumer`).
 fn member_with_volume(name: &str, workload: &str, group: &str, secs: usize) -> Tree {
     let volumes = tree!([{"name": "v", "persistentVolumeClaim": {"claimName": name}}]);
     member(name, workload, group, secs).with(&["spec", "volumes"], volumes)
@@ -81,8 +83,8 @@ fn claim(name: &str) -> Tree {
             "resources": {"requests": {"storage": "1Gi"}}}})
 }
 
-/// Makes a gang of `count` pods of which `min` are needed, in an order that the dice choose. Some wait for volumes.
-fn make_gang(world: &mut World, faults: Faults, dice: &Dice, name: &str, (count, min): (usize, usize)) {
+/// Creates a gang of `count` pods with `minCount` `min`, in random order; some use volumes.
+fn make_gang(world: &mut World, faults: Faults, dice: &SeededRng, name: &str, (count, min): (usize, usize)) {
     let secs = 5 + dice.below(40);
     let volumes = dice.below(VOLUMES_MAX + 1).min(count);
     let mut all: Vec<_> =
@@ -90,7 +92,7 @@ fn make_gang(world: &mut World, faults: Faults, dice: &Dice, name: &str, (count,
     for n in 0..count {
         let pod = format!("{name}-{n}");
         if n < volumes {
-            all.push((&kinds::CLAIMS, claim(&pod)));
+            all.push((&kinds::PERSISTENT_VOLUME_CLAIMS, claim(&pod)));
             all.push((&kinds::PODS, member_with_volume(&pod, name, name, secs)));
         } else {
             all.push((&kinds::PODS, member(&pod, name, name, secs)));
@@ -99,28 +101,28 @@ fn make_gang(world: &mut World, faults: Faults, dice: &Dice, name: &str, (count,
     while !all.is_empty() {
         let (kind, object) = all.remove(dice.below(all.len()));
         world.create(kind, &object).unwrap();
-        if dice.once_in(3) {
+        if dice.one_in(3) {
             world.run(faults, Duration::from_millis(dice.next() % 800));
         }
     }
 }
 
 fn crowd_gangs(world: &mut World, faults: Faults, seed: u64, nodes_vanish: bool) {
-    let dice = Dice::new(seed ^ 0x006a_0609);
+    let dice = SeededRng::new(seed ^ 0x006a_0609);
     world.run(Faults::none(), minutes(1));
     for round in 0..ROUNDS {
         let count = 2 + dice.below(5);
         let min = 1 + dice.below(count);
         make_gang(world, faults, &dice, &format!("g{round}"), (count, min));
         world.run(faults, Duration::from_millis(dice.next() % 8_000));
-        if dice.once_in(4) {
+        if dice.one_in(4) {
             crowd::delete_one(world, &kinds::PODS, &dice);
         }
-        if dice.once_in(6) {
+        if dice.one_in(6) {
             crowd::delete_one(world, &kinds::POD_GROUPS, &dice);
         }
         // The largest gang needs two nodes.
-        if nodes_vanish && dice.once_in(3) && world.all(&kinds::NODES).len() > 2 {
+        if nodes_vanish && dice.one_in(3) && world.list(&kinds::NODES).len() > 2 {
             crowd::delete_one(world, &kinds::NODES, &dice);
         }
     }
@@ -134,27 +136,28 @@ fn crowd_gangs(world: &mut World, faults: Faults, seed: u64, nodes_vanish: bool)
     falls_quiet(world);
 }
 
-/// Groups stay until their pods are gone, and then go.
+/// Groups are deleted after their pods.
 fn everything_goes(world: &mut World, faults: Faults) {
-    let act = || Act::Delete { cascade: Cascade::Background, grace_secs: None };
-    for group in world.all(&kinds::POD_GROUPS) {
-        world.call(&kinds::POD_GROUPS, &group.tree, act()).unwrap();
+    let act =
+        || RequestVerb::Delete { propagation_policy: DeletionPropagation::Background, grace_secs: None };
+    for group in world.list(&kinds::POD_GROUPS) {
+        world.send(&kinds::POD_GROUPS, &group.tree, act()).unwrap();
     }
-    for kind in [&kinds::PODS, &kinds::CLAIMS] {
-        for object in world.all(kind) {
-            world.call(kind, &object.tree, act()).unwrap();
+    for kind in [&kinds::PODS, &kinds::PERSISTENT_VOLUME_CLAIMS] {
+        for object in world.list(kind) {
+            world.send(kind, &object.tree, act()).unwrap();
         }
     }
     world.run(faults, minutes(1));
     world.run(Faults::none(), minutes(5));
-    assert_eq!(world.all(&kinds::PODS).len(), 0);
-    assert_eq!(world.all(&kinds::POD_GROUPS).len(), 0, "nothing keeps groups without pods");
+    assert_eq!(world.list(&kinds::PODS).len(), 0);
+    assert_eq!(world.list(&kinds::POD_GROUPS).len(), 0, "nothing keeps groups without pods");
 }
 
 /// What the history of a world says of its gangs.
 #[derive(Default)]
 struct Check {
-    workloads: BTreeMap<Text, WorkloadFacts>,
+    workloads: BTreeMap<Text, GangWorkloadFacts>,
     groups: BTreeMap<Text, Tree>,
     pods: BTreeMap<Text, Tree>,
     /// Gangs that are whole, or were and still have a pod on a node.
@@ -168,7 +171,7 @@ struct Check {
 }
 
 impl Check {
-    /// Reads the whole history, and looks whenever somebody could have looked.
+    /// Replays the history and checks at every observable revision.
     fn of(world: &mut World) -> Check {
         let looks: BTreeSet<u64> = world.commits().iter().copied().collect();
         let mut check = Check::default();
@@ -184,7 +187,7 @@ impl Check {
     fn take(&mut self, now: Time, record: &Record) {
         let (name, after) = (record.key.name.clone(), record.after.as_ref().map(|it| &it.tree));
         match record.key.resource.as_str() {
-            "workloads.scheduling.k8s.io" => put(&mut self.workloads, name, after.map(WorkloadFacts::of)),
+            "workloads.scheduling.k8s.io" => put(&mut self.workloads, name, after.map(GangWorkloadFacts::of)),
             "podgroups.scheduling.k8s.io" => {
                 after.iter().for_each(|group| self.stays_said(group));
                 put(&mut self.groups, name, after.cloned());
@@ -214,7 +217,7 @@ impl Check {
     }
 
     fn stays_said(&mut self, group: &Tree) {
-        let says = condition::holds(group.items_at(&["status", "conditions"]), "PodGroupScheduled");
+        let says = condition::is_true(group.items_at(&["status", "conditions"]), "PodGroupScheduled");
         if says {
             self.said.insert(meta::uid(group));
         }
@@ -228,16 +231,16 @@ impl Check {
 
     /// How many pods a group needs, if that is known.
     fn needs(&self, group: &Text) -> Option<usize> {
-        let facts = GroupFacts::of(Origin::Proposal, self.groups.get(group)?);
+        let facts = PodGroupFacts::of(PodGroupApi::Proposal, self.groups.get(group)?);
         let workload = facts.reference.as_ref().and_then(|it| self.workloads.get(&it.workload));
         match resolve(&facts, workload) {
-            Resolved::Settled(it) => Some(it.policy.enough()),
-            Resolved::Waits { .. } => None,
+            GroupResolution::Resolved(it) => Some(it.policy.min_count()),
+            GroupResolution::Pending { .. } => None,
         }
     }
 
-    /// Nobody sees a part of a gang. One that was on its way when the others ended, or vanished with their nodes, arrives
-    /// nevertheless: it was decided when they were there, and a binding says nothing about other pods.
+    /// No revision shows a partly bound gang. A binding that was in flight when other members terminated or vanished is
+    /// accepted: it was decided while they existed, and a binding has no precondition on other pods.
     fn look(&mut self, now: Time) {
         let named: BTreeSet<Text> = self.pods.values().filter_map(group_of).collect();
         for group in named {
@@ -260,13 +263,13 @@ impl Check {
         }
     }
 
-    /// Only gangs that lack pods wait, or those whose group is gone or going.
+    /// Only gangs without enough pods, or with a deleted group, are pending.
     fn nobody_waits_in_vain(&self, world: &World) {
-        for pod in world.all(&kinds::PODS) {
+        for pod in world.list(&kinds::PODS) {
             let facts = PodFacts::of(&pod.tree);
             let group = group_of(&pod.tree).expect("all pods here belong to a group");
-            if facts.phase.ended() || !facts.node.is_empty() {
-                assert!(facts.phase.ended(), "{} does not end", facts.name);
+            if facts.phase.is_terminal() || !facts.node.is_empty() {
+                assert!(facts.phase.is_terminal(), "{} does not end", facts.name);
                 continue;
             }
             let there = self.members(&group).filter(|pod| !ended(pod)).count();
@@ -281,10 +284,10 @@ impl Check {
     }
 
     fn counts_are_right(&self, world: &World) {
-        for group in world.all(&kinds::POD_GROUPS) {
+        for group in world.list(&kinds::POD_GROUPS) {
             let name = meta::name(&group.tree);
             let placed = self.members(&name).filter(|pod| {
-                let failed = Phase::of(pod.str_at(&["status", "phase"])) == Phase::Failed;
+                let failed = PodPhase::of(pod.str_at(&["status", "phase"])) == PodPhase::Failed;
                 !pod.str_at(&["spec", "nodeName"]).is_empty() && !failed
             });
             let told = group.tree.int_at(&["status", "scheduledPods"]).unwrap_or(0);
@@ -305,12 +308,12 @@ fn is_on_node(pod: &Tree) -> bool {
 }
 
 fn ended(pod: &Tree) -> bool {
-    Phase::of(pod.str_at(&["status", "phase"])).ended()
+    PodPhase::of(pod.str_at(&["status", "phase"])).is_terminal()
 }
 
 fn group_of(pod: &Tree) -> Option<Text> {
-    match Membership::of(pod, Reads::default())?.belongs {
-        Belongs::Native(name) => Some(name),
+    match GroupMembership::of(pod, EnabledMarkers::default())?.group {
+        GroupId::Native(name) => Some(name),
         _ => None,
     }
 }
@@ -324,11 +327,11 @@ fn said(world: &World, name: &str) -> Option<(String, String)> {
 }
 
 fn on_nodes(world: &World) -> usize {
-    let bound = |pod: &&Object| !pod.tree.str_at(&["spec", "nodeName"]).is_empty();
-    world.all(&kinds::PODS).iter().filter(bound).count()
+    let bound = |pod: &&ApiObject| !pod.tree.str_at(&["spec", "nodeName"]).is_empty();
+    world.list(&kinds::PODS).iter().filter(bound).count()
 }
 
-/// The words in the condition of a pod.
+/// The message of the condition of a pod.
 fn told(world: &World, pod: &str) -> String {
     let pod = find(world, &kinds::PODS, pod).expect("the pod is there");
     let it = condition::find(pod.tree.items_at(&["status", "conditions"]), "PodScheduled");
@@ -336,11 +339,11 @@ fn told(world: &World, pod: &str) -> String {
 }
 
 fn events(world: &World, reason: &str) -> usize {
-    let events = world.all(&kinds::EVENTS);
+    let events = world.list(&kinds::EVENTS);
     events.iter().filter(|it| it.tree.str_at(&["reason"]) == reason).count()
 }
 
-/// A world whose nodes are there.
+/// A world with registered nodes.
 fn calm_world(seed: u64) -> World {
     let mut world = World::new(seed, NODES);
     world.run(Faults::none(), minutes(1));
@@ -358,7 +361,7 @@ fn wants(status: &str, reason: &str) -> Option<(String, String)> {
 /// Shows: 5832-18, 5832-22, 5832-30, 5832-31, 5832-32, 5832-33, 5832-36, 5832-37.
 #[test]
 fn in_whatever_order_its_parts_come_a_gang_is_placed_at_once() {
-    let parts = || -> Vec<(&str, Vec<(&'static muster_api::port::Kind, Tree)>)> {
+    let parts = || -> Vec<(&str, Vec<(&'static muster_api::client::Kind, Tree)>)> {
         let pods = (0..3).map(|n| (&kinds::PODS, member(&format!("p{n}"), "w", "g", LONG))).collect();
         vec![
             ("workload", vec![(&kinds::WORKLOADS, workload("w", 3))]),
@@ -379,7 +382,7 @@ fn in_whatever_order_its_parts_come_a_gang_is_placed_at_once() {
                 assert!(told(&world, "p0").contains(missing), "{order:?}: {}", told(&world, "p0"));
             }
         }
-        assert_eq!(on_nodes(&world), 3, "{order:?}: {:?}", world.refusals());
+        assert_eq!(on_nodes(&world), 3, "{order:?}: {:?}", world.recent_errors());
         assert_eq!(said(&world, "g"), wants("True", "MinCountSatisfied"), "{order:?}");
         assert_eq!(events(&world, "FailedScheduling"), 0, "{order:?}: nothing was tried in vain");
         Check::of(&mut world);
@@ -389,7 +392,7 @@ fn in_whatever_order_its_parts_come_a_gang_is_placed_at_once() {
 
 /// Shows: 5832-23, 5832-25, 5832-38.
 #[test]
-fn a_gang_that_finds_no_room_says_so_and_waits_without_taking_any() {
+fn an_unschedulable_gang_reports_it_and_holds_no_resources() {
     let mut world = calm_world(2);
     world.create(&kinds::WORKLOADS, &workload("w", 13)).unwrap();
     world.create(&kinds::POD_GROUPS, &group("g", "w")).unwrap();
@@ -410,7 +413,7 @@ fn a_gang_that_finds_no_room_says_so_and_waits_without_taking_any() {
     let w = find(&world, &kinds::WORKLOADS, "w").unwrap();
     let templates = tree!([{"name": "t", "policy": {"gang": {"minCount": 11}}}]);
     let lower = tree!({"spec": {"podGroupTemplates": templates}});
-    world.call(&kinds::WORKLOADS, &w.tree, Act::Merge(lower)).unwrap();
+    world.send(&kinds::WORKLOADS, &w.tree, RequestVerb::MergePatch(lower)).unwrap();
     world.run(Faults::none(), minutes(1));
     assert_eq!(on_nodes(&world), 12, "eleven are enough, and more than that have no room");
     assert_eq!(said(&world, "g"), wants("True", "MinCountSatisfied"));
@@ -432,20 +435,21 @@ fn a_group_in_use_stays_and_its_count_follows() {
         find(world, &kinds::POD_GROUPS, "g").and_then(|it| it.tree.int_at(&["status", "scheduledPods"]))
     };
     assert_eq!(count(&world), Some(3));
-    let act = || Act::Delete { cascade: Cascade::Background, grace_secs: None };
+    let act =
+        || RequestVerb::Delete { propagation_policy: DeletionPropagation::Background, grace_secs: None };
     for (left, name) in [(2, "p0"), (1, "p1")] {
         let pod = find(&world, &kinds::PODS, name).unwrap();
-        world.call(&kinds::PODS, &pod.tree, act()).unwrap();
+        world.send(&kinds::PODS, &pod.tree, act()).unwrap();
         world.run(Faults::none(), secs(5));
         assert_eq!(count(&world), Some(left));
         assert_eq!(said(&world, "g"), wants("True", "MinCountSatisfied"), "for ever");
     }
-    world.call(&kinds::POD_GROUPS, &made.tree, act()).unwrap();
+    world.send(&kinds::POD_GROUPS, &made.tree, act()).unwrap();
     world.run(Faults::none(), secs(5));
     let kept = find(&world, &kinds::POD_GROUPS, "g").expect("a pod still names it");
-    assert!(meta::deleting(&kept.tree).is_some());
+    assert!(meta::deletion_timestamp(&kept.tree).is_some());
     let pod = find(&world, &kinds::PODS, "p2").unwrap();
-    world.call(&kinds::PODS, &pod.tree, act()).unwrap();
+    world.send(&kinds::PODS, &pod.tree, act()).unwrap();
     world.run(Faults::none(), secs(5));
     assert!(find(&world, &kinds::POD_GROUPS, "g").is_none(), "nobody names it any more");
     let again = world.create(&kinds::POD_GROUPS, &group("g", "w")).unwrap();
@@ -458,7 +462,7 @@ fn a_group_in_use_stays_and_its_count_follows() {
     falls_quiet(&mut world);
 }
 
-/// How many pods had nodes whenever somebody could have looked and that number was another.
+/// The number of bound pods at every observable revision where it changed.
 fn numbers_bound(world: &mut World) -> Vec<usize> {
     let looks: BTreeSet<u64> = world.commits().iter().copied().collect();
     let (mut bound, mut numbers) = (BTreeSet::new(), Vec::new());
@@ -475,18 +479,18 @@ fn numbers_bound(world: &mut World) -> Vec<usize> {
 }
 
 #[test]
-fn pods_that_wait_for_volumes_hold_back_only_those_who_need_them() {
+fn pods_without_volumes_only_hold_back_their_own_gang() {
     for (min, want) in [(2, vec![0, 2, 3]), (3, vec![0, 3])] {
         let mut world = calm_world(8);
         world.create(&kinds::WORKLOADS, &workload("w", min)).unwrap();
         world.create(&kinds::POD_GROUPS, &group("g", "w")).unwrap();
-        world.create(&kinds::CLAIMS, &claim("p0")).unwrap();
+        world.create(&kinds::PERSISTENT_VOLUME_CLAIMS, &claim("p0")).unwrap();
         world.create(&kinds::PODS, &member_with_volume("p0", "w", "g", LONG)).unwrap();
         for n in 1..3 {
             world.create(&kinds::PODS, &member(&format!("p{n}"), "w", "g", LONG)).unwrap();
         }
         world.run(Faults::none(), minutes(1));
-        assert_eq!(numbers_bound(&mut world), want, "{min} are needed: {:?}", world.refusals());
+        assert_eq!(numbers_bound(&mut world), want, "{min} are needed: {:?}", world.recent_errors());
         Check::of(&mut world);
         falls_quiet(&mut world);
     }
@@ -549,30 +553,30 @@ fn a_pod_does_not_change_its_group() {
     let pod = world.create(&kinds::PODS, &plain.merge(&marked("g"))).unwrap();
     world.run(Faults::none(), secs(5));
     assert_eq!((on_nodes(&world), said(&world, "g")), (1, wants("True", "MinCountSatisfied")));
-    world.call(&kinds::PODS, &pod.tree, Act::Merge(marked("h"))).unwrap();
+    world.send(&kinds::PODS, &pod.tree, RequestVerb::MergePatch(marked("h"))).unwrap();
     world.run(Faults::none(), secs(5));
     assert_eq!(events(&world, "PodGroupChangeIgnored"), 1);
     assert_eq!(said(&world, "h"), None, "it got no pod");
     falls_quiet(&mut world);
 }
 
-/// A story in which the scheduler writes everything that it writes of gangs: words of waiting pods, bindings, status.
+/// A story with every kind of write of the scheduler for gangs: pod conditions, bindings, group status.
 fn story(world: &mut World) {
     world.run(Faults::none(), secs(30));
     world.create(&kinds::PODS, &member("p0", "w", "g", 40)).unwrap();
     world.run(Faults::none(), secs(3));
     world.create(&kinds::POD_GROUPS, &group("g", "w")).unwrap();
     world.run(Faults::none(), secs(3));
-    world.create(&kinds::CLAIMS, &claim("p1")).unwrap();
+    world.create(&kinds::PERSISTENT_VOLUME_CLAIMS, &claim("p1")).unwrap();
     world.create(&kinds::PODS, &member_with_volume("p1", "w", "g", 40)).unwrap();
     for n in 2..4 {
         world.create(&kinds::PODS, &member(&format!("p{n}"), "w", "g", 40)).unwrap();
     }
     world.create(&kinds::WORKLOADS, &workload("w", 4)).unwrap();
     world.run(Faults::none(), minutes(1));
-    let node = world.all(&kinds::NODES).remove(0);
-    let act = Act::Delete { cascade: Cascade::Background, grace_secs: None };
-    world.call(&kinds::NODES, &node.tree, act).unwrap();
+    let node = world.list(&kinds::NODES).remove(0);
+    let act = RequestVerb::Delete { propagation_policy: DeletionPropagation::Background, grace_secs: None };
+    world.send(&kinds::NODES, &node.tree, act).unwrap();
     world.run(Faults::none(), minutes(30));
 }
 
@@ -584,9 +588,9 @@ fn each_write_of_a_gang_may_meet_with_each_misfortune() {
     let writes = world.writes_by(&managers::SCHEDULER);
     assert!(writes > 6, "words, bindings and status: {writes}");
     for write in 1..=writes {
-        for blow in Blow::ALL {
+        for blow in InjectedFault::ALL {
             let mut world = World::new(7, NODES);
-            world.strike(Strike { by: managers::SCHEDULER.clone(), write, blow });
+            world.inject(FaultInjection { by: managers::SCHEDULER.clone(), write, blow });
             story(&mut world);
             let check = Check::of(&mut world);
             check.nobody_waits_in_vain(&world);

@@ -1,8 +1,8 @@
-//! Jobs that go: deleted with each cascade, or because their time is over. Nothing of them stays that is held.
+//! Deletion of Jobs, with each propagation policy or by TTL: no pod keeps a finalizer.
 
 use std::time::Duration;
 
-use muster_api::port::{Act, Cascade};
+use muster_api::client::{DeletionPropagation, RequestVerb};
 use muster_api::{kinds, meta};
 use muster_sim::{Faults, World};
 use muster_tree::tree;
@@ -14,14 +14,17 @@ use crate::worlds::job;
 
 /// The ends of Jobs as scenarios.
 pub fn scenarios() -> Vec<Scenario> {
-    let deleted = [Cascade::Background, Cascade::Foreground, Cascade::Orphan].map(|cascade| Scenario {
-        says: format!("a Job deleted with {cascade:?} leaves no pod behind that is held"),
-        nodes: 0,
-        told: None,
-        plays: Box::new(move |world, faults, seed| deletion(world, faults, seed, cascade)),
-    });
+    let deleted =
+        [DeletionPropagation::Background, DeletionPropagation::Foreground, DeletionPropagation::Orphan].map(
+            |cascade| Scenario {
+                says: format!("a Job deleted with {cascade:?} leaves no pod with a finalizer"),
+                nodes: 0,
+                told: None,
+                plays: Box::new(move |world, faults, seed| deletion(world, faults, seed, cascade)),
+            },
+        );
     let ttl = [0, 10].map(|secs| Scenario {
-        says: format!("a finished Job goes after {secs} seconds, its pods with it"),
+        says: format!("a finished Job is deleted after {secs} seconds with its pods"),
         nodes: 0,
         told: None,
         plays: Box::new(move |world, faults, seed| time_to_live(world, faults, seed, secs)),
@@ -30,14 +33,14 @@ pub fn scenarios() -> Vec<Scenario> {
     deleted.into_iter().chain(ttl).chain([again]).collect()
 }
 
-fn delete(world: &mut World, cascade: Cascade) {
+fn delete(world: &mut World, cascade: DeletionPropagation) {
     if let Some(job) = the_job(world) {
-        let act = Act::Delete { cascade, grace_secs: None };
-        world.call(&kinds::JOBS, &job.tree, act).unwrap();
+        let act = RequestVerb::Delete { propagation_policy: cascade, grace_secs: None };
+        world.send(&kinds::JOBS, &job.tree, act).unwrap();
     }
 }
 
-fn deletion(world: &mut World, faults: Faults, seed: u64, cascade: Cascade) {
+fn deletion(world: &mut World, faults: Faults, seed: u64, cascade: DeletionPropagation) {
     add_node(world);
     let dice = kubelet_dice(seed);
     let mut ledger = Ledger::default();
@@ -55,10 +58,10 @@ fn deletion(world: &mut World, faults: Faults, seed: u64, cascade: Cascade) {
         ledger.act(world, &dice, |_| End::Later);
     }
     assert!(the_job(world).is_none(), "the Job is gone");
-    let pods = world.all(&kinds::PODS);
-    assert!(pods.iter().all(|pod| meta::owners(&pod.tree).next().is_none()), "{pods:#?}");
+    let pods = world.list(&kinds::PODS);
+    assert!(pods.iter().all(|pod| meta::owner_references(&pod.tree).next().is_none()), "{pods:#?}");
     assert!(pods.iter().all(|pod| !meta::has_finalizers(&pod.tree)), "{pods:#?}");
-    assert_eq!(pods.is_empty(), cascade != Cascade::Orphan, "{}", pods.len());
+    assert_eq!(pods.is_empty(), cascade != DeletionPropagation::Orphan, "{}", pods.len());
     falls_quiet(world);
 }
 
@@ -79,7 +82,7 @@ fn time_to_live(world: &mut World, faults: Faults, seed: u64, secs: i64) {
     world.run(Faults::none(), Duration::from_secs(120));
     assert_eq!(ledger.pods.len(), 3, "each was made once: {ledger:#?}");
     assert!(the_job(world).is_none(), "the Job is gone");
-    assert!(world.all(&kinds::PODS).is_empty(), "and so are its pods");
+    assert!(world.list(&kinds::PODS).is_empty(), "and so are its pods");
     falls_quiet(world);
 }
 
@@ -90,7 +93,7 @@ fn namesake(world: &mut World, faults: Faults, seed: u64) {
     let made = job("j", &tree!({"completions": 2, "parallelism": 2}), &tree!({}));
     world.create(&kinds::JOBS, &made).unwrap();
     world.run(faults, Duration::from_secs(4));
-    delete(world, Cascade::Background);
+    delete(world, DeletionPropagation::Background);
     let old = world.create(&kinds::JOBS, &made).map(|job| meta::uid(&job.tree));
     let young = old.expect("a Job deleted in the background is gone at once");
     for round in 0..60 {
@@ -104,8 +107,9 @@ fn namesake(world: &mut World, faults: Faults, seed: u64) {
     world.run(Faults::none(), Duration::from_secs(600));
     let status = crate::scenario::job_facts(world, "j").status;
     assert_eq!((status.succeeded, status.failed), (2, 0), "{status:#?}");
-    let own = |pod: &muster_api::port::Object| meta::controller(&pod.tree).is_some_and(|o| o.uid == young);
-    let pods = world.all(&kinds::PODS);
+    let own =
+        |pod: &muster_api::client::ApiObject| meta::controller_of(&pod.tree).is_some_and(|o| o.uid == young);
+    let pods = world.list(&kinds::PODS);
     assert!(pods.len() == 2 && pods.iter().all(own), "pods of the old Job are gone: {pods:#?}");
     falls_quiet(world);
 }

@@ -1,12 +1,12 @@
-//! Jobs that make their own gang, where that is switched on.
+//! Jobs that create their own gang, with that feature enabled.
 
 use std::time::Duration;
 
-use muster_api::gang_make::{self, Gangs, Policy, Template, names};
+use muster_api::client::{DeletionPropagation, Kind, RequestVerb, Uid};
+use muster_api::gang_objects::{self, GangSupport, PodGroupTemplate, TemplatePolicy, names};
 use muster_api::kinds;
 use muster_api::meta;
-use muster_api::port::{Act, Cascade, Kind, Uid};
-use muster_node::plane::Told;
+use muster_node::control_plane::ControllerOptions;
 use muster_sim::{Faults, World};
 use muster_tree::{Tree, tree};
 
@@ -16,7 +16,7 @@ use crate::worlds::job;
 const SEEDS: [u64; 3] = [1, 2, 3];
 
 fn world(seed: u64) -> World {
-    World::told(seed, 2, Told { jobs_make_gangs: true, ..Told::default() })
+    World::with_settings(seed, 2, ControllerOptions { jobs_make_gangs: true, ..ControllerOptions::default() })
 }
 
 fn gang(spec: &Tree) -> Tree {
@@ -25,15 +25,15 @@ fn gang(spec: &Tree) -> Tree {
 }
 
 fn objects(world: &World) -> Vec<Uid> {
-    let all = gang_make::kinds(Gangs::default()).flat_map(|kind: &Kind| world.all(kind));
+    let all = gang_objects::kinds(GangSupport::default()).flat_map(|kind: &Kind| world.list(kind));
     all.map(|it| meta::uid(&it.tree)).collect()
 }
 
 fn min(world: &World) -> Option<u32> {
-    let workload = world.all(Gangs::default().form.workloads()).pop()?;
-    match Template::find(&workload.tree, &names::job_template("train"))?.policy {
-        Policy::Gang { min } => Some(min),
-        Policy::Basic => None,
+    let workload = world.list(GangSupport::default().api.workloads()).pop()?;
+    match PodGroupTemplate::find(&workload.tree, &names::job_template("train"))?.policy {
+        TemplatePolicy::Gang { min } => Some(min),
+        TemplatePolicy::Basic => None,
     }
 }
 
@@ -48,17 +48,23 @@ fn a_running_job_grows_and_shrinks_under_one_workload() {
         world.create(&kinds::JOBS, &gang(&tree!({"parallelism": 4, "completions": 20}))).unwrap();
         world.run(Faults::all(), Duration::from_secs(20));
         world.run(Faults::none(), minutes(1));
-        let (before, running) = (objects(&world), world.all(&kinds::PODS));
+        let (before, running) = (objects(&world), world.list(&kinds::PODS));
         assert_eq!((before.len(), running.len(), min(&world)), (2, 4, Some(4)), "seed {seed}");
-        assert!(running.iter().all(|pod| gang_make::is_marked(&pod.tree)));
+        assert!(running.iter().all(|pod| gang_objects::names_group(&pod.tree)));
         for size in [8_u32, 4] {
             let one = find(&world, &kinds::JOBS, "train").unwrap();
-            world.call(&kinds::JOBS, &one.tree, Act::Merge(tree!({"spec": {"parallelism": size}}))).unwrap();
+            world
+                .send(
+                    &kinds::JOBS,
+                    &one.tree,
+                    RequestVerb::MergePatch(tree!({"spec": {"parallelism": size}})),
+                )
+                .unwrap();
             world.run(Faults::all(), Duration::from_secs(20));
             world.run(Faults::none(), minutes(1));
             assert_eq!(min(&world), Some(size), "seed {seed}");
             assert_eq!(objects(&world), before, "seed {seed}: the same two objects");
-            let pods = world.all(&kinds::PODS);
+            let pods = world.list(&kinds::PODS);
             assert_eq!(pods.len(), size as usize, "seed {seed}");
             let kept = |uid: &Uid| pods.iter().any(|pod| meta::uid(&pod.tree) == *uid);
             assert!(
@@ -68,38 +74,39 @@ fn a_running_job_grows_and_shrinks_under_one_workload() {
         }
         is_quiet_for(&mut world, minutes(2));
         let one = find(&world, &kinds::JOBS, "train").unwrap();
-        let act = Act::Delete { cascade: Cascade::Background, grace_secs: None };
-        world.call(&kinds::JOBS, &one.tree, act).unwrap();
+        let act =
+            RequestVerb::Delete { propagation_policy: DeletionPropagation::Background, grace_secs: None };
+        world.send(&kinds::JOBS, &one.tree, act).unwrap();
         world.run(Faults::none(), minutes(2));
         assert_eq!(
-            (objects(&world).len(), world.all(&kinds::PODS).len()),
+            (objects(&world).len(), world.list(&kinds::PODS).len()),
             (0, 0),
             "seed {seed}: nothing is left"
         );
     }
 }
 
-/// Two creates and two notes more than a Job without a gang, whatever its size.
+/// Two creates and two Events more than a Job without a gang, independent of its size.
 ///
 /// Shows: 5832-44, 5832-52.
 #[test]
 fn a_gang_costs_a_job_two_creates() {
     let mut world = world(1);
     world.run(Faults::none(), Duration::from_secs(30));
-    world.calls();
+    world.requests();
     let quick = tree!({"muster.dev/sim-run-seconds": "5"});
     let spec =
         tree!({"parallelism": 20, "completions": 20, "scheduling": {"schedulingPolicy": {"gang": {}}}});
     world.create(&kinds::JOBS, &job("train", &spec, &quick)).unwrap();
     world.run(Faults::none(), minutes(5));
-    let calls = world.calls();
+    let calls = world.requests();
     let own = |what: &str| calls.get(&("job-controller".into(), what.into())).copied().unwrap_or(0);
     let counts =
         ["create workloads", "create podgroups", "patch workloads", "create pods", "patch jobs/status"]
             .map(own);
     assert_eq!(counts, [1, 1, 0, 20, 4], "{calls:#?}");
     let events: Vec<String> =
-        world.all(&kinds::EVENTS).iter().map(|it| it.tree.str_at(&["reason"]).to_owned()).collect();
+        world.list(&kinds::EVENTS).iter().map(|it| it.tree.str_at(&["reason"]).to_owned()).collect();
     for reason in ["WorkloadCreated", "PodGroupCreated"] {
         assert_eq!(events.iter().filter(|it| *it == reason).count(), 1, "{reason}: {events:?}");
     }
@@ -111,7 +118,7 @@ fn off_it_makes_nothing() {
     let mut world = World::new(1, 2);
     world.create(&kinds::JOBS, &gang(&tree!({"parallelism": 2, "completions": 2}))).unwrap();
     world.run(Faults::none(), minutes(1));
-    assert_eq!((objects(&world).len(), world.all(&kinds::PODS).len()), (0, 2));
+    assert_eq!((objects(&world).len(), world.list(&kinds::PODS).len()), (0, 2));
 }
 
 /// The pods that come last are fewer than those at first, and are placed nevertheless.
@@ -125,6 +132,6 @@ fn a_gang_ends_though_its_last_pods_are_few() {
     world.create(&kinds::JOBS, &job("train", &spec, &quick)).unwrap();
     world.run(Faults::none(), minutes(5));
     let end = crate::scenario::job_facts(&world, "train");
-    assert_eq!(end.finished().map(|it| it.text_at(&["type"])), Some("Complete".into()));
+    assert_eq!(end.finished_condition().map(|it| it.text_at(&["type"])), Some("Complete".into()));
     assert_eq!(min(&world), Some(2));
 }

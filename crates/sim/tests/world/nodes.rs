@@ -1,10 +1,10 @@
-//! Nodes that vanish, fall silent and come back, and what stands behind Services, in a whole world.
+//! Nodes that are deleted, stop reporting and return, and the EndpointSlices of Services.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use muster_api::pod::{Phase, PodFacts};
-use muster_api::port::{Act, Cascade, Object, Refusal, Uid};
+use muster_api::client::{ApiError, ApiObject, DeletionPropagation, RequestVerb, Uid};
+use muster_api::pod::{PodFacts, PodPhase};
 use muster_api::{kinds, meta, node};
 use muster_sim::{Faults, World};
 use muster_tree::{Text, tree};
@@ -15,14 +15,26 @@ use crate::worlds::job;
 /// Nodes in trouble as scenarios.
 pub fn scenarios() -> Vec<Scenario> {
     vec![
-        Scenario::new("pods of a deleted node fail once and are made anew", 3, deleted_node),
+        Scenario::new("pods of a deleted node fail once and are replaced", 3, deleted_node),
         Scenario::new("nodes vanish one after another while pods run", 4, vanishing_nodes),
-        Scenario::new("a silent node is tainted and its pods go after their toleration", 3, silent_nodes),
+        Scenario::new(
+            "an unreachable node is tainted and its pods are evicted after their toleration",
+            3,
+            silent_nodes,
+        ),
     ]
 }
 
-fn delete(world: &mut World, kind: &muster_api::port::Kind, object: &Object) -> Result<Object, Refusal> {
-    world.call(kind, &object.tree, Act::Delete { cascade: Cascade::Background, grace_secs: None })
+fn delete(
+    world: &mut World,
+    kind: &muster_api::client::Kind,
+    object: &ApiObject,
+) -> Result<ApiObject, ApiError> {
+    world.send(
+        kind,
+        &object.tree,
+        RequestVerb::Delete { propagation_policy: DeletionPropagation::Background, grace_secs: None },
+    )
 }
 
 /// A Job of indexed pods of two minutes, which are running.
@@ -36,16 +48,16 @@ fn busy(world: &mut World, faults: Faults, pods: i64) {
 
 /// Pods that ended badly at any time, and those that ended well.
 fn ended(world: &mut World) -> (u32, u32) {
-    let mut ends: BTreeMap<Uid, Phase> = BTreeMap::new();
+    let mut ends: BTreeMap<Uid, PodPhase> = BTreeMap::new();
     for (_, record) in world.records().iter().filter(|(_, record)| record.key.resource == "pods") {
         let facts = PodFacts::of(&record.shown().tree);
-        if facts.phase.ended() {
+        if facts.phase.is_terminal() {
             let first = *ends.entry(facts.uid).or_insert(facts.phase);
             assert_eq!(first, facts.phase, "{} ended twice", facts.name);
         }
     }
     let count = |phase| u32::try_from(ends.values().filter(|end| **end == phase).count()).unwrap();
-    (count(Phase::Failed), count(Phase::Succeeded))
+    (count(PodPhase::Failed), count(PodPhase::Succeeded))
 }
 
 /// Every pod that ever ended was counted once, and each index is done.
@@ -54,10 +66,10 @@ fn all_counted(world: &mut World, pods: u32) {
     assert_eq!(status.succeeded, pods, "{status:#?}");
     let (failed, succeeded) = ended(world);
     assert_eq!(status.failed + status.succeeded, failed + succeeded, "each counts once: {status:#?}");
-    // A deleted pod has failed, though its node, which has not heard of it yet, may say that it ended well.
+    // A deleted pod counts as failed, although its kubelet, which did not observe the deletion, may report success.
     assert!(status.failed >= failed, "{failed} pods failed: {status:#?}");
     assert_eq!((status.active, status.uncounted_failed.len(), status.uncounted_succeeded.len()), (0, 0, 0));
-    let held = world.all(&kinds::PODS).into_iter().filter(|pod| meta::has_finalizers(&pod.tree));
+    let held = world.list(&kinds::PODS).into_iter().filter(|pod| meta::has_finalizers(&pod.tree));
     assert_eq!(held.count(), 0, "no pod is held");
 }
 
@@ -66,14 +78,14 @@ fn deleted_node(world: &mut World, faults: Faults, _: u64) {
     // Under faults a node may have been late.
     world.run(Faults::none(), Duration::from_secs(20));
     let node = find(world, &kinds::NODES, "sim-1").unwrap();
-    let pods = world.all(&kinds::PODS);
+    let pods = world.list(&kinds::PODS);
     let on_it = pods.iter().filter(|pod| pod.tree.str_at(&["spec", "nodeName"]) == "sim-1").count();
     delete(world, &kinds::NODES, &node).unwrap();
     world.run(faults, minutes(5));
     world.run(Faults::none(), minutes(60));
     all_counted(world, 6);
     if faults == Faults::none() {
-        // A simulator that crashes makes its node anew, perhaps before anybody missed it.
+        // A crashed simulator creates its Node again, possibly before the node controller notices.
         assert_eq!(ended(world).0, u32::try_from(on_it).unwrap(), "those on the node failed");
     }
     falls_quiet(world);
@@ -95,7 +107,7 @@ fn vanishing_nodes(world: &mut World, faults: Faults, _: u64) {
 fn silent_nodes(world: &mut World, faults: Faults, _: u64) {
     busy(world, faults, 6);
     world.run(Faults::none(), Duration::from_secs(20));
-    world.silence_nodes(true);
+    world.pause_nodes(true);
     world.run(faults, Duration::from_secs(80));
     let silent = find(world, &kinds::NODES, "sim-0").unwrap();
     let taints: Vec<&str> =
@@ -103,12 +115,12 @@ fn silent_nodes(world: &mut World, faults: Faults, _: u64) {
     assert_eq!(taints, ["NoSchedule", "NoExecute"]);
     assert!(!node::is_ready(&silent.tree));
     let deleted = |world: &World| {
-        world.all(&kinds::PODS).iter().filter(|pod| meta::deleting(&pod.tree).is_some()).count()
+        world.list(&kinds::PODS).iter().filter(|pod| meta::deletion_timestamp(&pod.tree).is_some()).count()
     };
     assert_eq!(deleted(world), 0, "five minutes are tolerated by default");
     world.run(faults, minutes(7));
-    assert_eq!(deleted(world), 6, "{:#?}", world.refusals());
-    world.silence_nodes(false);
+    assert_eq!(deleted(world), 6, "{:#?}", world.recent_errors());
+    world.pause_nodes(false);
     world.run(faults, minutes(5));
     world.run(Faults::none(), minutes(30));
     let back = find(world, &kinds::NODES, "sim-0").unwrap();
@@ -122,18 +134,18 @@ fn a_deleted_pod_without_a_node_ends() {
     let mut world = World::new(5, 0);
     world.create(&kinds::JOBS, &job("long", &tree!({}), &tree!({}))).unwrap();
     world.run(Faults::none(), Duration::from_secs(5));
-    let pods = world.all(&kinds::PODS);
+    let pods = world.list(&kinds::PODS);
     assert_eq!(pods.len(), 1);
-    let suspend = Act::Merge(tree!({"spec": {"suspend": true}}));
+    let suspend = RequestVerb::MergePatch(tree!({"spec": {"suspend": true}}));
     let made = find(&world, &kinds::JOBS, "long").unwrap();
-    world.call(&kinds::JOBS, &made.tree, suspend).unwrap();
+    world.send(&kinds::JOBS, &made.tree, suspend).unwrap();
     world.run(Faults::none(), minutes(2));
-    assert!(world.all(&kinds::PODS).is_empty(), "{:#?}", world.refusals());
+    assert!(world.list(&kinds::PODS).is_empty(), "{:#?}", world.recent_errors());
     assert_eq!(job_facts(&world, "long").status.active, 0);
 }
 
 fn endpoints(world: &World, service: &str) -> Vec<(Text, bool)> {
-    let slices = world.all(&kinds::ENDPOINT_SLICES);
+    let slices = world.list(&kinds::ENDPOINT_SLICES);
     let of_service =
         slices.iter().filter(|it| meta::label(&it.tree, "kubernetes.io/service-name") == Some(service));
     let all = of_service.flat_map(|it| it.tree.items_at(&["endpoints"]).to_vec());
@@ -159,29 +171,29 @@ fn slices_tell_which_pods_stand_behind_a_service() {
         world.run(faults, Duration::from_secs(30));
         world.run(Faults::none(), Duration::from_secs(20));
         let there = endpoints(&world, "s");
-        assert_eq!(there.len(), 130, "{says}: {:#?}", world.refusals());
+        assert_eq!(there.len(), 130, "{says}: {:#?}", world.recent_errors());
         assert!(there.iter().all(|(_, ready)| *ready), "{says}");
         assert_eq!(there[0].0, "long-0", "{says}: pods are named by their host names");
-        let sizes = world.all(&kinds::ENDPOINT_SLICES);
+        let sizes = world.list(&kinds::ENDPOINT_SLICES);
         assert!(sizes.iter().all(|it| it.tree.items_at(&["endpoints"]).len() <= 100), "{says}");
         world.run(Faults::none(), minutes(10));
         assert_eq!(endpoints(&world, "s"), [], "{says}: pods that have ended serve nothing");
-        assert_eq!(world.all(&kinds::ENDPOINT_SLICES).len(), 1, "{says}: one empty slice stays");
+        assert_eq!(world.list(&kinds::ENDPOINT_SLICES).len(), 1, "{says}: one empty slice stays");
         falls_quiet(&mut world);
         delete(&mut world, &kinds::SERVICES, &service).unwrap();
         world.run(Faults::none(), minutes(1));
-        assert!(world.all(&kinds::ENDPOINT_SLICES).is_empty(), "{says}: slices go with their Service");
+        assert!(world.list(&kinds::ENDPOINT_SLICES).is_empty(), "{says}: slices go with their Service");
     }
 }
 
 #[test]
-fn what_every_namespace_has_comes_back() {
+fn default_objects_of_a_namespace_are_restored() {
     let mut world = World::new(9, 0);
     world.run(Faults::none(), Duration::from_secs(1));
     for (kind, name) in [(&kinds::SERVICE_ACCOUNTS, "default"), (&kinds::CONFIG_MAPS, "kube-root-ca.crt")] {
         let here = |world: &World| {
             world
-                .all(kind)
+                .list(kind)
                 .into_iter()
                 .find(|it| meta::name(&it.tree) == name && meta::namespace(&it.tree) == "default")
         };
@@ -192,7 +204,9 @@ fn what_every_namespace_has_comes_back() {
         assert_ne!(meta::uid(&old.tree), meta::uid(&new.tree));
     }
     let map = find(&world, &kinds::CONFIG_MAPS, "kube-root-ca.crt").unwrap();
-    world.call(&kinds::CONFIG_MAPS, &map.tree, Act::Merge(tree!({"data": {"ca.crt": "mine"}}))).unwrap();
+    world
+        .send(&kinds::CONFIG_MAPS, &map.tree, RequestVerb::MergePatch(tree!({"data": {"ca.crt": "mine"}})))
+        .unwrap();
     world.run(Faults::none(), Duration::from_secs(5));
     let mended = find(&world, &kinds::CONFIG_MAPS, "kube-root-ca.crt").unwrap();
     assert_eq!(mended.tree.at(&["data"]), Some(&tree!({"ca.crt": ""})));
@@ -210,7 +224,7 @@ fn simulated_nodes_leave_the_names_of_others_alone() {
         world.create(&kinds::NODES, &node).unwrap();
         world.run(Faults::none(), Duration::from_secs(5));
         let ready: Vec<Text> = world
-            .all(&kinds::NODES)
+            .list(&kinds::NODES)
             .iter()
             .filter(|it| node::is_ready(&it.tree))
             .map(|it| meta::name(&it.tree))

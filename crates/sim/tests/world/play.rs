@@ -1,23 +1,23 @@
-//! A Job whose pods end as a play says, on a node whose kubelet is played by hand; a user may interfere.
+//! A Job whose pods end according to a script, on a node whose kubelet the test implements; a user may interfere.
 
 use std::time::Duration;
 
+use muster_api::client::{ApiObject, RequestVerb};
 use muster_api::job::{JobFacts, JobStatus};
 use muster_api::kinds;
 use muster_api::pod::PodFacts;
-use muster_api::port::{Act, Object};
-use muster_sim::{Dice, Faults, World};
+use muster_sim::{Faults, SeededRng, World};
 use muster_tree::{Tree, tree};
 
 use crate::kubelet::{Asked, End, Ledger};
 use crate::scenario::{Scenario, falls_quiet, minutes};
 use crate::worlds::job;
 
-/// Looks of the kubelet before a Job must have ended.
+/// Kubelet rounds before a Job must have finished.
 const ROUNDS_MAX: u32 = 400;
-/// Looks with faults; whoever has not ended then gets peace.
+/// Kubelet rounds with faults; afterwards faults are off.
 const ROUNDS_WITH_FAULTS: u32 = 40;
-/// Looks in any case: users act in them.
+/// Minimum of kubelet rounds: users act in them.
 const ROUNDS_MIN: u32 = 16;
 
 /// A Job, what happens to it, and how it must end.
@@ -27,7 +27,6 @@ pub struct Play {
     pub says: &'static str,
     /// The spec, template left out.
     pub spec: fn() -> Tree,
-    /// How pods end.
     pub ends: fn(Asked) -> End,
     /// What the user does in a round.
     pub user: fn(&mut World, &mut Ledger, u32),
@@ -74,24 +73,24 @@ pub fn add_node(world: &mut World) {
 }
 
 /// The dice of the kubelet.
-pub fn kubelet_dice(seed: u64) -> Dice {
-    Dice::new(seed ^ 0x000c_0ffe_e000)
+pub fn kubelet_dice(seed: u64) -> SeededRng {
+    SeededRng::new(seed ^ 0x000c_0ffe_e000)
 }
 
 /// The only Job, if it is there.
-pub fn the_job(world: &World) -> Option<Object> {
-    world.all(&kinds::JOBS).into_iter().next()
+pub fn the_job(world: &World) -> Option<ApiObject> {
+    world.list(&kinds::JOBS).into_iter().next()
 }
 
 /// Changes the spec of the only Job.
 pub fn patch_job(world: &mut World, spec: &Tree) {
     let job = the_job(world).expect("the Job is there");
-    world.call(&kinds::JOBS, &job.tree, Act::Merge(tree!({"spec": spec}))).unwrap();
+    world.send(&kinds::JOBS, &job.tree, RequestVerb::MergePatch(tree!({"spec": spec}))).unwrap();
 }
 
 /// Whether the only Job has ended or is gone.
 pub fn is_over(world: &World) -> bool {
-    the_job(world).is_none_or(|job| JobFacts::of(&job.tree).finished().is_some())
+    the_job(world).is_none_or(|job| JobFacts::of(&job.tree).finished_condition().is_some())
 }
 
 /// Plays until the Job has ended or for so many rounds; then without faults until all is said.
@@ -116,7 +115,8 @@ fn perform(play: &Play, world: &mut World, faults: Faults, seed: u64) -> Ledger 
 
 fn check(play: &Play, world: &mut World, ledger: &Ledger) {
     let job = JobFacts::of(&the_job(world).expect("the Job is there").tree);
-    let end = job.finished().map(|c| (c.str_at(&["type"]).to_owned(), c.str_at(&["reason"]).to_owned()));
+    let end =
+        job.finished_condition().map(|c| (c.str_at(&["type"]).to_owned(), c.str_at(&["reason"]).to_owned()));
     let end = end.as_ref().map(|(kind, reason)| (kind.as_str(), reason.as_str()));
     assert_eq!(end, Some(play.end), "{:#?}\n{ledger:#?}", job.status);
     let (succeeded, failed) = (play.counts)(ledger, &job.status);
@@ -125,7 +125,7 @@ fn check(play: &Play, world: &mut World, ledger: &Ledger) {
     assert_eq!(indexes, play.indexes);
     let left = (job.status.active, job.status.ready.unwrap_or(0), job.status.terminating.unwrap_or(0));
     assert_eq!(left, (0, 0, 0), "nothing is left at work: {:#?}", job.status);
-    let held = world.all(&kinds::PODS).into_iter().map(|pod| PodFacts::of(&pod.tree));
-    assert_eq!(held.filter(|pod| pod.tracked).count(), 0, "no pod is held");
+    let held = world.list(&kinds::PODS).into_iter().map(|pod| PodFacts::of(&pod.tree));
+    assert_eq!(held.filter(|pod| pod.has_tracking_finalizer).count(), 0, "no pod is held");
     falls_quiet(world);
 }

@@ -76,7 +76,7 @@ fn limits() -> Vec<Play> {
             ..BASE
         },
         Play {
-            says: "the leader is enough, and the others are no failures",
+            says: "the leader index suffices, and the others are no failures",
             spec: || {
                 tree!({"completionMode": "Indexed", "completions": 3, "parallelism": 3,
                 "successPolicy": {"rules": [{"succeededIndexes": "0"}]}})
@@ -94,7 +94,7 @@ fn limits() -> Vec<Play> {
 fn users() -> Vec<Play> {
     vec![
         Play {
-            says: "suspended and resumed: pods taken away are no failures",
+            says: "suspended and resumed: removed pods are no failures",
             spec: || tree!({"completions": 4, "parallelism": 2}),
             user: |world, _, round| match round {
                 3 | 9 => patch_job(world, &tree!({"suspend": true})),
@@ -130,7 +130,7 @@ fn users() -> Vec<Play> {
             says: "each pod that a user deletes is one failure, replaced when it has ended",
             spec: || tree!({"completions": 3, "parallelism": 3, "backoffLimit": 99, "podReplacementPolicy": "Failed"}),
             user: |world, ledger, round| {
-                // A pod without a node goes without ever ending: that is no failure under this policy.
+                // A pod without a node is removed without a terminal phase: this policy does not count it as failed.
                 if Ledger::active(world).is_some_and(|pod| !PodFacts::of(&pod.tree).node.is_empty()) {
                     delete_some(world, ledger, round);
                 }
@@ -172,7 +172,7 @@ fn users() -> Vec<Play> {
             ..BASE
         },
         Play {
-            says: "a work queue ends when a pod says that there is no more work",
+            says: "a work queue Job ends when a pod reports that no work is left",
             spec: || tree!({"parallelism": 3}),
             ends: |asked| if asked.round > 5 { End::Good } else { End::Later },
             counts: |ledger, _| (u32::try_from(ledger.pods.len()).unwrap(), 0),
@@ -192,7 +192,7 @@ fn users() -> Vec<Play> {
             ..BASE
         },
         Play {
-            says: "the deadline does not run while a Job is suspended, and begins anew",
+            says: "the deadline does not run while a Job is suspended, and starts again",
             spec: || tree!({"completions": 2, "parallelism": 2, "activeDeadlineSeconds": 300}),
             user: |world, _, round| match round {
                 3 => patch_job(world, &tree!({"suspend": true})),
@@ -205,7 +205,7 @@ fn users() -> Vec<Play> {
             ..BASE
         },
         Play {
-            says: "fewer pods at once, none at all, then more: those taken away are no failures",
+            says: "parallelism is lowered, zero, then raised: removed pods are no failures",
             spec: || tree!({"completions": 6, "parallelism": 4}),
             user: |world, _, round| match round {
                 3 => patch_job(world, &tree!({"parallelism": 1})),

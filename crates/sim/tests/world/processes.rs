@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
+use muster_api::client::{DeletionPropagation, RequestVerb};
 use muster_api::pod::PodFacts;
-use muster_api::port::{Act, Cascade};
 use muster_api::{kinds, meta};
 use muster_sim::{Faults, World};
 use muster_tree::{Tree, tree};
 
 use crate::scenario::{Scenario, falls_quiet, job_facts, minutes};
 
-/// Processes as scenarios.
 pub fn scenarios() -> Vec<Scenario> {
     vec![
-        Scenario::new("Jobs of processes are done once, whoever dies meanwhile", 0, jobs),
+        Scenario::new("Jobs of processes complete once, whichever loop crashes", 0, jobs),
         Scenario::new("processes of deleted pods end and leave nothing", 0, deleted),
     ]
 }
@@ -30,7 +29,7 @@ fn job(name: &str, policy: &str, command: &[&str], spec: &Tree) -> Tree {
     .merge(&tree!({"spec": spec}))
 }
 
-/// Everything that is told was true of some run, and no run was begun twice.
+/// Every reported container state is that of a run, and no run was started twice.
 fn check(world: &mut World) {
     let machine = world.machine();
     assert!(
@@ -56,12 +55,12 @@ fn jobs(world: &mut World, faults: Faults, _: u64) {
         [("plain", "Complete", 5), ("again", "Complete", 1), ("broken", "Failed", 0)]
     {
         let job = job_facts(world, name);
-        let end = job.finished().map(|c| c.str_at(&["type"]).to_owned());
+        let end = job.finished_condition().map(|c| c.str_at(&["type"]).to_owned());
         assert_eq!(end.as_deref(), Some(ended), "{name}: {:#?}", job.status);
         assert_eq!(job.status.succeeded, succeeded, "{name}");
     }
     let restarts: Vec<i64> =
-        world.all(&kinds::PODS).iter().map(|pod| PodFacts::of(&pod.tree).restarts).collect();
+        world.list(&kinds::PODS).iter().map(|pod| PodFacts::of(&pod.tree).restarts).collect();
     assert_eq!(restarts.iter().sum::<i64>(), 2, "one pod was restarted twice: {restarts:?}");
     check(world);
     falls_quiet(world);
@@ -73,19 +72,26 @@ fn deleted(world: &mut World, faults: Faults, _: u64) {
     world.create(&kinds::JOBS, &long).unwrap();
     world.run(faults, Duration::from_secs(30));
     for grace_secs in [Some(0), None] {
-        for pod in world.all(&kinds::PODS).iter().step_by(2) {
-            let _ =
-                world.call(&kinds::PODS, &pod.tree, Act::Delete { cascade: Cascade::Background, grace_secs });
+        for pod in world.list(&kinds::PODS).iter().step_by(2) {
+            let _ = world.send(
+                &kinds::PODS,
+                &pod.tree,
+                RequestVerb::Delete { propagation_policy: DeletionPropagation::Background, grace_secs },
+            );
         }
         world.run(faults, Duration::from_secs(20));
     }
-    let job = world.all(&kinds::JOBS).remove(0);
+    let job = world.list(&kinds::JOBS).remove(0);
     world
-        .call(&kinds::JOBS, &job.tree, Act::Delete { cascade: Cascade::Background, grace_secs: None })
+        .send(
+            &kinds::JOBS,
+            &job.tree,
+            RequestVerb::Delete { propagation_policy: DeletionPropagation::Background, grace_secs: None },
+        )
         .unwrap();
     world.run(faults, minutes(2));
     world.run(Faults::none(), minutes(10));
-    let left: Vec<_> = world.all(&kinds::PODS).iter().map(|pod| meta::name(&pod.tree)).collect();
+    let left: Vec<_> = world.list(&kinds::PODS).iter().map(|pod| meta::name(&pod.tree)).collect();
     assert!(left.is_empty(), "pods are left: {left:?}");
     check(world);
     assert_eq!(world.machine().kept(), 0, "nothing of them is left on disk");

@@ -1,11 +1,11 @@
-//! What can be played in a world, with any faults and any seed, and must come out right.
+//! Scenarios: run in a world with any faults and any seed, and must hold their invariants.
 
 use std::time::Duration;
 
+use muster_api::client::{ApiObject, Kind};
 use muster_api::kinds;
-use muster_api::port::{Kind, Object};
 use muster_api::{job::JobFacts, meta};
-use muster_node::plane::Told;
+use muster_node::control_plane::ControllerOptions;
 use muster_sim::{Faults, World, heartbeat};
 
 use crate::{
@@ -13,21 +13,19 @@ use crate::{
     worlds,
 };
 
-/// Plays in a world with these faults; the seed is for dice of its own. Panics when something comes out wrong.
+/// Runs a scenario with these faults; the seed is for a random generator of its own. Panics if an invariant fails.
 pub type Plays = Box<dyn Fn(&mut World, Faults, u64) + Send + Sync>;
 
-/// What controllers are told.
-pub type Tells = Box<dyn Fn(u64) -> Told + Send + Sync>;
+/// Controller settings for a seed.
+pub type Tells = Box<dyn Fn(u64) -> ControllerOptions + Send + Sync>;
 
-/// One thing that can happen.
 pub struct Scenario {
-    /// What, in a sentence.
+    /// Its name, a sentence.
     pub says: String,
-    /// How many simulated nodes there are.
+    /// Number of simulated nodes.
     pub nodes: usize,
-    /// What controllers are told, by the seed; as always where nothing is said.
+    /// Controller settings by seed; `None` for the defaults.
     pub told: Option<Tells>,
-    /// How it goes.
     pub plays: Plays,
 }
 
@@ -37,16 +35,15 @@ impl Scenario {
         Scenario { says: says.to_owned(), nodes, told: None, plays: Box::new(plays) }
     }
 
-    /// The world in which it happens.
+    /// The world it runs in.
     pub fn world(&self, seed: u64) -> World {
         match &self.told {
-            Some(told) => World::told(seed, self.nodes, told(seed)),
+            Some(told) => World::with_settings(seed, self.nodes, told(seed)),
             None => World::new(seed, self.nodes),
         }
     }
 }
 
-/// Everything that can be played.
 pub fn all() -> Vec<Scenario> {
     let parts = [
         policies::scenarios(),
@@ -66,14 +63,13 @@ pub fn all() -> Vec<Scenario> {
     parts.into_iter().flatten().collect()
 }
 
-/// So many minutes.
 pub fn minutes(n: u64) -> Duration {
     Duration::from_secs(60 * n)
 }
 
 /// The object of this name, wherever it is.
-pub fn find(world: &World, kind: &Kind, name: &str) -> Option<Object> {
-    world.all(kind).into_iter().find(|it| meta::name(&it.tree) == name)
+pub fn find(world: &World, kind: &Kind, name: &str) -> Option<ApiObject> {
+    world.list(kind).into_iter().find(|it| meta::name(&it.tree) == name)
 }
 
 /// What is to be known of the Job of this name.

@@ -1,39 +1,39 @@
-//! A number decides which scenario is played and which faults happen; each number can be played again.
+//! A seed selects the scenario and the faults; each seed is reproducible.
 //!
-//! `cargo xtask sim` runs a thousand of them in release and tells what happened. Variables, which it sets:
-//! `MUSTER_SEEDS` (how many), `MUSTER_SEEDS_FROM` (from which on), `MUSTER_SEED` (this one alone), `MUSTER_SIM_ONLY` (only
-//! scenarios with these words), `MUSTER_SIM_STORY` (tell everything that happened).
+//! `cargo xtask sim` runs a thousand seeds in release mode and prints the faults. It sets these variables:
+//! `MUSTER_SEEDS` (number of seeds), `MUSTER_SEEDS_FROM` (the first), `MUSTER_SEED` (only this one), `MUSTER_SIM_ONLY`
+//! (scenarios whose name contains this), `MUSTER_SIM_STORY` (print the timeline).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use muster_sim::{Faults, Happened};
+use muster_sim::{FaultCounts, Faults};
 
 use crate::scenario::{self, Scenario};
 
-/// Seeds in a plain `cargo test`: some twenty seconds on two cores, not optimised.
+/// Seeds in `cargo test`: about twenty seconds on two cores in a debug build.
 const SEEDS: u64 = 1_000;
 
 /// The variable that chooses scenarios.
 const ONLY: &str = "MUSTER_SIM_ONLY";
 
-/// What came of one seed.
+/// The result of one seed.
 pub struct Outcome {
     pub hash: u64,
-    pub happened: Happened,
+    pub happened: FaultCounts,
     pub records: usize,
     pub story: Vec<String>,
     pub problem: Option<String>,
 }
 
-/// A number in the environment.
+/// A number from an environment variable.
 pub fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Those of these scenarios that are asked for: all, where nothing is said. Numbers then mean others than usual.
+/// The selected scenarios; all by default. With a selection a seed stands for another scenario than without.
 pub fn asked_for(mut all: Vec<Scenario>) -> Vec<Scenario> {
     if let Ok(words) = std::env::var(ONLY) {
         all.retain(|it| it.says.contains(&words));
@@ -42,13 +42,13 @@ pub fn asked_for(mut all: Vec<Scenario>) -> Vec<Scenario> {
     all
 }
 
-/// The seeds that are asked for: from which on, and how many of them.
+/// The range of selected seeds.
 pub fn range(many: u64) -> std::ops::Range<u64> {
     let from = number("MUSTER_SEEDS_FROM").unwrap_or(0);
     from..from + number("MUSTER_SEEDS").unwrap_or(many)
 }
 
-/// Whether everything is played, of which something can be said as a whole.
+/// Whether all scenarios and seeds run, so that totals can be checked.
 pub fn is_all(seeds: &std::ops::Range<u64>, many: u64) -> bool {
     std::env::var_os(ONLY).is_none() && seeds.end - seeds.start >= many
 }
@@ -58,17 +58,23 @@ pub fn of_seed(all: &[Scenario], seed: u64) -> &Scenario {
     &all[usize::try_from(seed % all.len() as u64).unwrap()]
 }
 
-/// Plays one seed to its end, be it a bad one.
+/// Runs one seed and catches a failure.
 pub fn play(scenario: &Scenario, seed: u64, faults: Faults) -> Outcome {
     let mut world = scenario.world(seed);
     let played = catch_unwind(AssertUnwindSafe(|| (scenario.plays)(&mut world, faults, seed)));
     let problem = played.err().map(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        format!("{}\nrefusals: {:#?}", text.unwrap_or_default(), world.refusals())
+        format!("{}\nrefusals: {:#?}", text.unwrap_or_default(), world.recent_errors())
     });
-    let story = if std::env::var_os("MUSTER_SIM_STORY").is_some() { world.story() } else { Vec::new() };
-    Outcome { hash: world.hash(), happened: world.happened(), records: world.records().len(), story, problem }
+    let story = if std::env::var_os("MUSTER_SIM_STORY").is_some() { world.timeline() } else { Vec::new() };
+    Outcome {
+        hash: world.hash(),
+        happened: world.fault_counts(),
+        records: world.records().len(),
+        story,
+        problem,
+    }
 }
 
 /// What came of many seeds.
@@ -76,7 +82,7 @@ pub fn play(scenario: &Scenario, seed: u64, faults: Faults) -> Outcome {
 pub struct Sum {
     seeds: u64,
     records: usize,
-    pub happened: Happened,
+    pub happened: FaultCounts,
     pub problems: Vec<String>,
 }
 
@@ -127,7 +133,7 @@ pub fn play_all(all: &[Scenario], which: &str, seeds: std::ops::Range<u64>) -> S
     sum.into_inner().unwrap()
 }
 
-/// Tells beside the result of the test, where tests that pass say nothing.
+/// Prints past the capture of libtest, which hides the output of passing tests.
 pub fn note(text: &str) {
     use std::io::Write;
     if let Some(path) = std::env::var_os("MUSTER_TEST_NOTES") {
@@ -141,7 +147,7 @@ fn nothing_goes_wrong() {
     for scenario in scenario::all() {
         let outcome = play(&scenario, 1, Faults::none());
         assert_eq!(outcome.problem, None, "{}", scenario.says);
-        assert_eq!(outcome.happened, Happened::default(), "{}", scenario.says);
+        assert_eq!(outcome.happened, FaultCounts::default(), "{}", scenario.says);
     }
 }
 

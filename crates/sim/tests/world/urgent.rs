@@ -1,4 +1,4 @@
-//! Pods that find no room, and urgent ones for which it is made.
+//! Unschedulable pods, and preemption for pods of a higher priority.
 
 use muster_api::{kinds, meta};
 use muster_sim::{Faults, World};
@@ -15,31 +15,31 @@ fn pod(name: &str, class: &str, share: &str) -> Tree {
             {"name": "c", "image": "i", "command": ["true"], "resources": {"requests": requests.clone(), "limits": requests}}]}})
 }
 
-/// One node with two slots, and classes of priority.
+/// One node with two slots, and the PriorityClasses.
 fn small_world(seed: u64) -> World {
     let mut world = World::new(seed, 1);
     add_priorities(&mut world);
     world.run(Faults::none(), minutes(1));
-    let node = world.all(&kinds::NODES).remove(0);
+    let node = world.list(&kinds::NODES).remove(0);
     let slots =
         tree!({"status": {"capacity": {"muster.dev/slots": "2"}, "allocatable": {"muster.dev/slots": "2"}}});
-    let act = muster_api::port::Act::Merge(slots);
-    world.call_part(&kinds::NODES, &node.tree, muster_api::port::Part::Status, act).unwrap();
+    let act = muster_api::client::RequestVerb::MergePatch(slots);
+    world.send_subresource(&kinds::NODES, &node.tree, muster_api::client::Subresource::Status, act).unwrap();
     world
 }
 
 fn find(world: &World, name: &str) -> Option<Tree> {
-    world.all(&kinds::PODS).into_iter().map(|it| it.tree).find(|it| meta::name(it) == name)
+    world.list(&kinds::PODS).into_iter().map(|it| it.tree).find(|it| meta::name(it) == name)
 }
 
 fn notes(world: &World, name: &str) -> Vec<Text> {
     let about = |it: &Tree| it.str_at(&["involvedObject", "name"]) == name;
-    let events = world.all(&kinds::EVENTS).into_iter().map(|it| it.tree);
+    let events = world.list(&kinds::EVENTS).into_iter().map(|it| it.tree);
     events.filter(about).map(|it| it.text_at(&["reason"])).collect()
 }
 
 #[test]
-fn an_urgent_pod_gets_the_place_of_a_less_urgent_one() {
+fn a_pod_preempts_pods_of_lower_priority() {
     for (seed, faults) in [(0, Faults::none()), (1, Faults::all()), (2, Faults::all()), (3, Faults::all())] {
         let mut world = small_world(seed);
         for name in ["a", "b"] {
@@ -50,7 +50,12 @@ fn an_urgent_pod_gets_the_place_of_a_less_urgent_one() {
         world.run(faults, minutes(2));
         world.run(Faults::none(), minutes(2));
         let urgent = find(&world, "urgent").unwrap();
-        assert_eq!(urgent.str_at(&["spec", "nodeName"]), "sim-0", "seed {seed}: {:#?}", world.refusals());
+        assert_eq!(
+            urgent.str_at(&["spec", "nodeName"]),
+            "sim-0",
+            "seed {seed}: {:#?}",
+            world.recent_errors()
+        );
         assert_eq!((find(&world, "a"), find(&world, "b")), (None, None), "seed {seed}: both made room");
         if faults == Faults::none() {
             assert!(notes(&world, "urgent").iter().any(|it| it == "FailedScheduling"), "it was told to wait");
@@ -60,7 +65,7 @@ fn an_urgent_pod_gets_the_place_of_a_less_urgent_one() {
 }
 
 #[test]
-fn a_pod_without_room_is_told_once() {
+fn an_unschedulable_pod_gets_one_condition_update() {
     let mut world = small_world(7);
     world.create(&kinds::PODS, &pod("huge", "low", "3")).unwrap();
     world.run(Faults::none(), minutes(1));

@@ -1,12 +1,15 @@
-//! Every path, kind and builder of `api` against the schema table: a misspelt field cannot pass.
+//! Checks every path, kind and builder of `api` against the schema table, so that a misspelt field fails.
 
-use muster_api::condition::Wanted;
-use muster_api::event::{About, Event, Severity};
-use muster_api::gang_make::{self, Form, Gangs, Maker, Mark, Member, NewGroup, Policy, Template};
+use muster_api::client::{ApiObject, Kind};
+use muster_api::condition::DesiredCondition;
+use muster_api::event::{Event, EventType, ObjectReference};
+use muster_api::gang_objects::{
+    self, GangApi, GangOwner, GangSupport, GroupMarker, NewPodGroup, PodGroupMember, PodGroupTemplate,
+    TemplatePolicy,
+};
 use muster_api::job::JobStatus;
-use muster_api::job_pod::{self, Failures, NewPod, pod_of};
-use muster_api::pod_status::{Addresses, Doing};
-use muster_api::port::{Kind, Object};
+use muster_api::job_pod::{self, IndexFailures, NewPod, new_pod};
+use muster_api::pod_status::{PodAddresses, SimulatedContainers};
 use muster_api::time::Time;
 use muster_api::{kinds, lease, node, paths, pod, pod_status, volume};
 use muster_schema::node::{SchemaRef, View};
@@ -18,9 +21,9 @@ fn walk<'a>(view: View<'a>, path: &[&str]) -> Option<View<'a>> {
     path.iter().try_fold(view, |view, step| if *step == "[]" { view.item() } else { view.below(step) })
 }
 
-/// The definition of JobSets, if that is the group, and its schema.
+/// The JobSet CRD and its schema, if that is the group.
 fn custom(group: &str) -> Option<(Tree, SchemaRef)> {
-    let definition = muster_jobset::crd::definition();
+    let definition = muster_jobset::crd::manifest();
     if definition.str_at(&["spec", "group"]) != group {
         return None;
     }
@@ -39,7 +42,7 @@ fn schema_of((group, version, kind): (&str, &str, &str)) -> Option<SchemaRef> {
     (served && spec.str_at(&["names", "kind"]) == kind).then_some(schema)
 }
 
-/// Whether a definition of ours serves this.
+/// Whether one of our CRDs serves this.
 fn is_defined(kind: &Kind) -> bool {
     custom(&kind.group).is_some_and(|(definition, _)| {
         let spec = definition.get("spec").unwrap();
@@ -62,7 +65,7 @@ fn every_path_is_in_the_schema() {
 }
 
 #[test]
-fn kinds_are_served_and_their_words_are_understood() {
+fn kinds_and_verbs_are_served() {
     for (name, kind) in kinds::all() {
         let built_in = builtin().row(&kind.group, &kind.version, &kind.plural).is_some();
         assert!(built_in || is_defined(kind), "{name}");
@@ -70,7 +73,7 @@ fn kinds_are_served_and_their_words_are_understood() {
     let listed = |row: &&KindRow| row.verbs.iter().any(|verb| verb.as_str() == "list");
     let mut wrong = Vec::new();
     for row in builtin().kinds.iter().filter(listed) {
-        let kind = muster_api::port::Kind {
+        let kind = muster_api::client::Kind {
             group: (&*row.group).into(),
             version: (&*row.version).into(),
             plural: (&*row.plural).into(),
@@ -88,16 +91,20 @@ fn what_builders_make_has_no_unknown_field() {
     let now = Time::parse("2026-01-01T00:00:00Z").unwrap();
     let job = tree!({"metadata": {"name": "j", "namespace": "n", "uid": "u"},
         "spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}});
-    let made = pod_of(
+    let made = new_pod(
         &job,
-        &NewPod { index: Some(1), suffix: "abcde".into(), before: Some(Failures { counted: 1, ignored: 1 }) },
+        &NewPod {
+            index: Some(1),
+            suffix: "abcde".into(),
+            index_failures: Some(IndexFailures { counted: 1, ignored: 1 }),
+        },
     );
-    let about = About::of(&kinds::JOBS, "Job", &job);
+    let about = ObjectReference::of(&kinds::JOBS, "Job", &job);
     let note = Event {
         action: "A".into(),
-        by: "b".into(),
-        about,
-        severity: Severity::Normal,
+        reporting_controller: "b".into(),
+        regarding: about,
+        event_type: EventType::Normal,
         reason: "R".into(),
         message: "m".into(),
     };
@@ -106,44 +113,45 @@ fn what_builders_make_has_no_unknown_field() {
         ready: Some(1),
         completed_indexes: "0".into(),
         failed_indexes: Some("1".into()),
-        tracks: true,
+        has_uncounted_field: true,
         ..JobStatus::default()
     };
-    let wanted = Wanted { kind: "PodScheduled", holds: false, reason: "R", message: "m" };
-    let addresses = Addresses { host: "h".into(), pod: "p".into() };
+    let wanted =
+        DesiredCondition { condition_type: "PodScheduled", status: false, reason: "R", message: "m" };
+    let addresses = PodAddresses { host: "h".into(), pod: "p".into() };
     let size = tree!({"storage": "1Gi"});
-    let claim = Object {
+    let claim = ApiObject {
         tree: tree!({"metadata": {"namespace": "n", "name": "c", "uid": "u", "labels": {"a": "b"}},
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": size.clone()}}}),
         revision: 1,
     };
     let class = tree!({"metadata": {"name": "s"}, "reclaimPolicy": "Delete", "mountOptions": ["ro"]});
     let held = tree!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": size, "volumeAttributesClassName": "x"}});
-    let sim = node::simulated(&"n".into(), &tree!({"cpu": "1"}));
-    let pod_status = |doing| ("", "v1", "Pod", pod_status::patch(&made, &addresses, &doing, now));
+    let sim = node::simulated_node(&"n".into(), &tree!({"cpu": "1"}));
+    let pod_status = |doing| ("", "v1", "Pod", pod_status::simulated_patch(&made, &addresses, &doing, now));
     let (since, until, code, restarts) = (now, now, 1, 2);
     let all: Vec<(&str, &str, &str, Tree)> = vec![
         ("", "v1", "Binding", pod::binding(&"n".into(), &"p".into(), &"u".into(), &"node".into())),
         ("", "v1", "Pod", pod::condition_patch(&tree!({"metadata": {"generation": 1}}), &wanted, now)),
-        ("", "v1", "PersistentVolume", volume::give(&claim, true)),
-        ("", "v1", "PersistentVolume", volume::folder(&claim, &class, "/v", Some(&"n".into()))),
+        ("", "v1", "PersistentVolume", volume::bind_patch(&claim, true)),
+        ("", "v1", "PersistentVolume", volume::host_path_volume(&claim, &class, "/v", Some(&"n".into()))),
         ("", "v1", "PersistentVolume", volume::in_phase("Failed", "m")),
         ("", "v1", "PersistentVolumeClaim", volume::name_volume(&"v".into(), true)),
         ("", "v1", "PersistentVolumeClaim", volume::claim_for(&made, &"c".into(), &claim.tree)),
         ("", "v1", "PersistentVolumeClaim", volume::with_volume(&tree!({}), &held).unwrap()),
         ("batch", "v1", "Job", tree!({"status": status.tree(&Tree::Null)})),
         ("", "v1", "Event", note.tree(&"e".into(), "m", 2, now, now)),
-        ("", "v1", "Event", note.counted("m", 2, now)),
+        ("", "v1", "Event", note.series_patch("m", 2, now)),
         ("coordination.k8s.io", "v1", "Lease", lease::of_node(&"n".into(), &"u".into(), now)),
         ("coordination.k8s.io", "v1", "Lease", lease::renewal(now)),
-        ("", "v1", "Node", node::Machine::simulated(tree!({"cpu": "1"}), "a").ready_status(&sim, now)),
+        ("", "v1", "Node", node::MachineInfo::simulated(tree!({"cpu": "1"}), "a").ready_status(&sim, now)),
         ("", "v1", "Node", sim.clone()),
-        pod_status(Doing::Creating),
-        pod_status(Doing::Running { since, restarts }),
-        pod_status(Doing::Waiting { since, until, code, restarts }),
-        pod_status(Doing::Ended { since, until, code, restarts }),
+        pod_status(SimulatedContainers::Creating),
+        pod_status(SimulatedContainers::Running { since, restarts }),
+        pod_status(SimulatedContainers::Waiting { since, until, code, restarts }),
+        pod_status(SimulatedContainers::Ended { since, until, code, restarts }),
         ("", "v1", "Pod", made.clone()),
-        ("", "v1", "Pod", job_pod::adoption(&job)),
+        ("", "v1", "Pod", job_pod::adopt_patch(&job)),
     ];
     let all = all.into_iter().chain(gangs(&job, &made));
     for (group, version, kind, tree) in all {
@@ -155,27 +163,29 @@ fn what_builders_make_has_no_unknown_field() {
     }
 }
 
-/// What makers of gangs make, in the forms that the table knows.
+/// The objects that gang builders create, in the API forms of the table.
 fn gangs(job: &Tree, pod: &Tree) -> Vec<(&'static str, &'static str, &'static str, Tree)> {
-    let maker = Maker::of(&kinds::JOBS, "Job", job);
+    let maker = GangOwner::of(&kinds::JOBS, "Job", job);
     let (workload, name, uid) = ("w".into(), "g".into(), "u".into());
     let more = tree!({"disruptionMode": {"all": {}}, "schedulingConstraints": {"topology": [{"key": "rack"}]},
         "resourceClaims": [{"name": "c", "resourceClaimName": "c"}], "priorityClassName": "high"});
-    let templates =
-        [Template { more, ..Template::new("a", Policy::Gang { min: 2 }) }, Template::new("b", Policy::Basic)];
+    let templates = [
+        PodGroupTemplate { passthrough: more, ..PodGroupTemplate::new("a", TemplatePolicy::Gang { min: 2 }) },
+        PodGroupTemplate::new("b", TemplatePolicy::Basic),
+    ];
     let mut all = Vec::new();
     for (form, version) in
-        [(Form::Proposal, "v1alpha1"), (Form::Legacy, "v1alpha1"), (Form::Released, "v1beta1")]
+        [(GangApi::Proposal, "v1alpha1"), (GangApi::Legacy, "v1alpha1"), (GangApi::Released, "v1beta1")]
     {
         let group = "scheduling.k8s.io";
-        let templates = if form == Form::Legacy { &templates[1..] } else { &templates[..] };
-        let made = gang_make::workload(form, &maker, &workload, templates);
+        let templates = if form == GangApi::Legacy { &templates[1..] } else { &templates[..] };
+        let made = gang_objects::workload(form, &maker, &workload, templates);
         all.extend(
-            gang_make::resize_template(&made, "a", 3)
+            gang_objects::resize_template(&made, "a", 3)
                 .map(|patch| (group, version, "Workload", made.merge(&patch))),
         );
         all.push((group, version, "Workload", made));
-        let new = NewGroup {
+        let new = NewPodGroup {
             name: &name,
             workload: &workload,
             workload_uid: Some(&uid),
@@ -183,16 +193,16 @@ fn gangs(job: &Tree, pod: &Tree) -> Vec<(&'static str, &'static str, &'static st
             labels: tree!({"a": "b"}),
         };
         if form.groups().is_some() {
-            all.push((group, version, "PodGroup", gang_make::group(form, &maker, &new)));
+            all.push((group, version, "PodGroup", gang_objects::group(form, &maker, &new)));
         }
-        let member = Member {
+        let member = PodGroupMember {
             workload: workload.clone(),
             template: "a".into(),
             group: name.clone(),
             group_uid: Some(uid.clone()),
         };
-        for mark in [Mark::Field, Mark::Annotations] {
-            all.push(("", "v1", "Pod", member.join(Gangs { form, mark }, pod)));
+        for mark in [GroupMarker::Field, GroupMarker::Annotations] {
+            all.push(("", "v1", "Pod", member.mark_pod(GangSupport { api: form, marker: mark }, pod)));
         }
     }
     all

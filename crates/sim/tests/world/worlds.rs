@@ -3,7 +3,7 @@
 use muster_api::job::JobFacts;
 use muster_api::kinds;
 use muster_api::meta;
-use muster_api::pod::{Phase, PodFacts};
+use muster_api::pod::{PodFacts, PodPhase};
 use muster_sim::{Faults, World};
 use muster_tree::{Tree, tree};
 
@@ -14,7 +14,7 @@ pub fn scenarios() -> Vec<Scenario> {
     vec![
         Scenario::new("three Jobs on three nodes", 3, three_jobs),
         Scenario::new("containers restarted in place count towards the limit", 2, in_place),
-        Scenario::new("a Job that somebody else manages", 1, managed_by_others),
+        Scenario::new("a Job with another managedBy", 1, managed_by_others),
     ]
 }
 
@@ -27,8 +27,9 @@ pub fn job(name: &str, spec: &Tree, annotations: &Tree) -> Tree {
 }
 
 fn pods_of(world: &World, job: &JobFacts) -> Vec<PodFacts> {
-    let all = world.all(&kinds::PODS);
-    let mine = all.iter().filter(|pod| meta::controller(&pod.tree).is_some_and(|owner| owner.uid == job.uid));
+    let all = world.list(&kinds::PODS);
+    let mine =
+        all.iter().filter(|pod| meta::controller_of(&pod.tree).is_some_and(|owner| owner.uid == job.uid));
     mine.map(|pod| PodFacts::of(&pod.tree)).collect()
 }
 
@@ -54,13 +55,16 @@ fn check(world: &mut World) {
     {
         let job = job_facts(world, name);
         let pods = pods_of(world, &job);
-        let end = job.finished().map(|c| c.str_at(&["type"]).to_owned());
+        let end = job.finished_condition().map(|c| c.str_at(&["type"]).to_owned());
         assert_eq!(end.as_deref(), Some(ended), "{name}: {:#?}\n{pods:#?}", job.status);
         assert_eq!(job.status.succeeded, succeeded, "{name}");
-        assert!(pods.iter().all(|pod| !pod.tracked && pod.phase.ended()), "{name}: {pods:#?}");
-        let ended_well = pods.iter().filter(|pod| pod.phase == Phase::Succeeded).count();
+        assert!(
+            pods.iter().all(|pod| !pod.has_tracking_finalizer && pod.phase.is_terminal()),
+            "{name}: {pods:#?}"
+        );
+        let ended_well = pods.iter().filter(|pod| pod.phase == PodPhase::Succeeded).count();
         assert_eq!(ended_well, succeeded as usize, "{name}: every success was counted once");
-        let ended_badly = pods.iter().filter(|pod| pod.phase == Phase::Failed).count();
+        let ended_badly = pods.iter().filter(|pod| pod.phase == PodPhase::Failed).count();
         assert_eq!(ended_badly, job.status.failed as usize, "{name}: every failure was counted once");
     }
     falls_quiet(world);
@@ -74,7 +78,7 @@ fn in_place(world: &mut World, faults: Faults, _: u64) {
     world.run(faults, minutes(3));
     world.run(Faults::none(), minutes(30));
     let job = job_facts(world, "restarts");
-    let end = job.finished().map(|c| c.str_at(&["reason"]).to_owned());
+    let end = job.finished_condition().map(|c| c.str_at(&["reason"]).to_owned());
     assert_eq!(end.as_deref(), Some("BackoffLimitExceeded"), "{:#?}", job.status);
     assert_eq!((job.status.succeeded, job.status.failed), (0, 1));
     falls_quiet(world);
@@ -85,7 +89,7 @@ fn managed_by_others(world: &mut World, faults: Faults, _: u64) {
     let made = job("theirs", &tree!({"managedBy": "example.com/other", "completions": 2}), &tree!({}));
     world.create(&kinds::JOBS, &made).unwrap();
     world.run(faults, minutes(2));
-    assert!(world.all(&kinds::PODS).is_empty(), "no pods");
+    assert!(world.list(&kinds::PODS).is_empty(), "no pods");
     let found = find(world, &kinds::JOBS, "theirs").expect("the Job is there");
     assert_eq!(found.tree.at(&["status"]).unwrap_or(&tree!({})), &tree!({}), "no status");
     falls_quiet(world);

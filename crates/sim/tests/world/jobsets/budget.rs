@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use muster_api::consts::managers;
 use muster_api::kinds;
-use muster_api::words::managers;
-use muster_sim::{Dice, Faults, Sent, World};
+use muster_sim::{Faults, RequestCounts, SeededRng, World};
 use muster_tree::{Tree, tree};
 
 use super::sets::{claiming, jobs, mounting, policy, set, volume};
@@ -15,23 +15,23 @@ use crate::scenario::minutes;
 /// Statuses of a JobSet of a thousand Jobs that is restarted once, at most.
 const STATUSES_MAX: u64 = 60;
 
-/// Lives through the life of a JobSet that is restarted once, and counts the calls.
-fn lived(nodes: usize, made: &Tree) -> (World, Sent) {
+/// Runs a JobSet with one restart and counts the requests.
+fn lived(nodes: usize, made: &Tree) -> (World, RequestCounts) {
     let mut world = World::new(1, nodes);
     devices::declare(&mut world);
     world.run(Faults::none(), Duration::from_secs(30));
-    world.calls();
-    let mut stage = Stage { world: &mut world, dice: Dice::new(1), notes: Vec::new() };
+    world.requests();
+    let mut stage = Stage { world: &mut world, dice: SeededRng::new(1), notes: Vec::new() };
     stage.create(made);
     stage.world.run(Faults::none(), Duration::from_secs(15));
     stage.spoil();
     stage.world.run(Faults::none(), minutes(5));
     assert_eq!((stage.terminal("s").as_str(), stage.facts("s").status.restarts), ("Completed", 1));
-    let calls = world.calls();
+    let calls = world.requests();
     (world, calls)
 }
 
-fn sent(calls: &Sent, by: &str, what: &str) -> u64 {
+fn sent(calls: &RequestCounts, by: &str, what: &str) -> u64 {
     calls.iter().filter(|((who, did), _)| (by.is_empty() || who == by) && did == what).map(|(_, n)| n).sum()
 }
 
@@ -44,7 +44,7 @@ fn a_thousand_jobs_take_one_create_and_one_delete_each() {
         .map(|it| it.merge(&tree!({"template": {"spec": {"parallelism": 1, "completions": 1}}})))
         .collect();
     let (mut world, calls) = lived(12, &set("s", &all, &policy(1, "Recreate", &[])));
-    let told: Sent =
+    let told: RequestCounts =
         calls.iter().filter(|((by, _), _)| *by == managers::JOBSET).map(|(k, n)| (k.clone(), *n)).collect();
     println!("{told:#?}");
     let own = |what: &str| sent(&calls, &managers::JOBSET, what);
@@ -57,7 +57,7 @@ fn a_thousand_jobs_take_one_create_and_one_delete_each() {
     let volumes = calls.keys().filter(|(_, what)| what.ends_with("persistentvolumeclaims")).count();
     assert_eq!(volumes, 0, "nobody asks for volumes");
     world.run(Faults::none(), minutes(10));
-    let later = world.calls();
+    let later = world.requests();
     assert!(
         later.keys().all(|(_, what)| what == "patch leases"),
         "nothing changed, nothing is asked: {later:?}"
@@ -75,5 +75,5 @@ fn a_claim_takes_one_create_and_one_delete() {
     assert_eq!(own("create persistentvolumeclaims"), 2, "once in the life of a JobSet: {calls:#?}");
     assert_eq!(own("create resourceclaims"), 2 * 3, "one for each Job and attempt");
     assert_eq!(sent(&calls, "", "delete resourceclaims"), 2 * 3, "{calls:#?}");
-    assert_eq!(world.all(&kinds::RESOURCE_CLAIMS).len(), 0);
+    assert_eq!(world.list(&kinds::RESOURCE_CLAIMS).len(), 0);
 }

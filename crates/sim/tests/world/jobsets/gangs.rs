@@ -1,14 +1,14 @@
-//! JobSets whose pods are gangs: what is made for them, in which order, and that nothing of it is left.
+//! JobSets with gang scheduling: which objects are created, in which order, and that none is left.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use muster_api::gang_make::{self, Gangs, Policy, Template, words};
+use muster_api::client::{DeletionPropagation, Kind, RequestVerb};
+use muster_api::consts::managers;
+use muster_api::gang_objects::{self, GangSupport, PodGroupTemplate, TemplatePolicy, consts};
 use muster_api::kinds;
 use muster_api::meta;
-use muster_api::port::{Act, Cascade, Kind};
-use muster_api::words::managers;
-use muster_sim::{Dice, Faults, Sent, World};
+use muster_sim::{Faults, RequestCounts, SeededRng, World};
 use muster_tree::{Tree, tree};
 
 use super::sets::{after, jobs, policy, set};
@@ -18,27 +18,27 @@ use crate::scenario::{find, minutes};
 use crate::worlds;
 
 fn workloads() -> &'static Kind {
-    Gangs::default().form.workloads()
+    GangSupport::default().api.workloads()
 }
 
 fn groups() -> &'static Kind {
-    Gangs::default().form.groups().expect("they are objects here")
+    GangSupport::default().api.groups().expect("they are objects here")
 }
 
-/// A JobSet that asks for gangs.
+/// A JobSet with the gang annotation.
 fn asking(word: &str, all: &[Tree], more: &Tree) -> Tree {
-    set("s", all, more).with(&["metadata", "annotations", words::GANG], word)
+    set("s", all, more).with(&["metadata", "annotations", consts::GANG], word)
 }
 
 fn names(world: &World, kind: &Kind) -> Vec<String> {
-    world.all(kind).iter().map(|it| meta::name(&it.tree).to_string()).collect()
+    world.list(kind).iter().map(|it| meta::name(&it.tree).to_string()).collect()
 }
 
 fn min_of(world: &World, template: &str) -> Option<u32> {
     let workload = find(world, workloads(), "s")?;
-    match Template::find(&workload.tree, template)?.policy {
-        Policy::Gang { min } => Some(min),
-        Policy::Basic => None,
+    match PodGroupTemplate::find(&workload.tree, template)?.policy {
+        TemplatePolicy::Gang { min } => Some(min),
+        TemplatePolicy::Basic => None,
     }
 }
 
@@ -53,7 +53,7 @@ pub fn stories() -> Vec<Story> {
             ..BASE
         },
         Story {
-            says: "gangs of single Jobs go and come with their Jobs",
+            says: "gangs of single Jobs are deleted and created with their Jobs",
             begin: |stage| begin(stage, "PerJob", &[super::sets::rule("RestartJob", "a")]),
             user: spoil_sometimes,
             end: over,
@@ -112,7 +112,7 @@ pub fn small() -> Story {
     }
 }
 
-fn sent(calls: &Sent, what: &str) -> u64 {
+fn sent(calls: &RequestCounts, what: &str) -> u64 {
     calls.iter().filter(|((_, did), _)| did == what).map(|(_, n)| n).sum()
 }
 
@@ -123,14 +123,14 @@ fn a_gang_costs_one_workload_and_one_group_for_each_attempt() {
     for (word, each) in [("AllReplicas", 1), ("PerReplicatedJob", 2), ("PerJob", 6)] {
         let mut world = World::new(1, NODES);
         world.run(Faults::none(), Duration::from_secs(30));
-        world.calls();
-        let mut stage = Stage { world: &mut world, dice: Dice::new(1), notes: Vec::new() };
+        world.requests();
+        let mut stage = Stage { world: &mut world, dice: SeededRng::new(1), notes: Vec::new() };
         stage.create(&asking(word, &all, &policy(1, "Recreate", &[])));
         stage.world.run(Faults::none(), Duration::from_secs(15));
         stage.spoil();
         stage.world.run(Faults::none(), minutes(5));
         assert_eq!((stage.terminal("s").as_str(), stage.facts("s").status.restarts), ("Completed", 1));
-        let calls = world.calls();
+        let calls = world.requests();
         assert_eq!(sent(&calls, "create workloads"), 1, "{word}: {calls:#?}");
         assert_eq!(sent(&calls, "create podgroups"), 2 * each, "{word}");
         assert_eq!(sent(&calls, "delete podgroups"), each, "{word}: those of the attempt that is over");
@@ -145,13 +145,14 @@ fn a_gang_costs_one_workload_and_one_group_for_each_attempt() {
             [&managers::JOB.as_str()],
             "pods come from whom they always came"
         );
-        let group = world.all(groups())[0].tree.clone();
-        assert_eq!(meta::controller(&group).map(|it| it.kind), Some("JobSet".into()));
+        let group = world.list(groups())[0].tree.clone();
+        assert_eq!(meta::controller_of(&group).map(|it| it.kind), Some("JobSet".into()));
         let set = find(&world, &kinds::JOBSETS, "s").unwrap();
-        let act = Act::Delete { cascade: Cascade::Background, grace_secs: None };
-        world.call(&kinds::JOBSETS, &set.tree, act).unwrap();
+        let act =
+            RequestVerb::Delete { propagation_policy: DeletionPropagation::Background, grace_secs: None };
+        world.send(&kinds::JOBSETS, &set.tree, act).unwrap();
         world.run(Faults::none(), minutes(2));
-        for kind in gang_make::kinds(Gangs::default()).chain([&kinds::JOBS, &kinds::PODS]) {
+        for kind in gang_objects::kinds(GangSupport::default()).chain([&kinds::JOBS, &kinds::PODS]) {
             assert_eq!(names(&world, kind), [""; 0], "{word}: {} are left", kind.plural);
         }
     }
@@ -159,7 +160,7 @@ fn a_gang_costs_one_workload_and_one_group_for_each_attempt() {
 
 /// Shows: 5832-57.
 #[test]
-fn nobody_who_does_not_ask_has_a_group() {
+fn no_group_without_the_annotation() {
     let mut world = World::new(1, NODES);
     let quick = tree!({"muster.dev/sim-run-seconds": "1"});
     world
@@ -168,15 +169,15 @@ fn nobody_who_does_not_ask_has_a_group() {
     world.create(&kinds::JOBSETS, &set("s", &[jobs("a", 2, 2)], &policy(1, "Recreate", &[]))).unwrap();
     world.run(Faults::none(), minutes(3));
     let asked: Vec<_> = world
-        .calls()
+        .requests()
         .into_keys()
         .filter(|(_, what)| what.contains("workloads") || what.contains("podgroups"))
         .collect();
     assert!(asked.is_empty(), "{asked:?}");
-    for kind in gang_make::kinds(Gangs::default()) {
+    for kind in gang_objects::kinds(GangSupport::default()) {
         assert_eq!(names(&world, kind), [""; 0]);
     }
-    assert!(world.all(&kinds::PODS).iter().all(|pod| !gang_make::is_marked(&pod.tree)));
+    assert!(world.list(&kinds::PODS).iter().all(|pod| !gang_objects::names_group(&pod.tree)));
 }
 
 /// What the JobSet says is refused or taken by the server itself.

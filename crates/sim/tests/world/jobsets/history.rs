@@ -1,19 +1,19 @@
-//! Reads everything that was written, in order, and says what must never have been.
+//! Invariants over the whole history of writes.
 //!
-//! A restart has a failure that it answers, and counts once. No Job of an attempt is there before the status that
-//! counts the attempt, none twice, none for a JobSet that has ended or goes. A volume is made once, and one that is
-//! kept is never deleted or owned. A device claim is made once for its Job. A gang is made once for its attempt, after
-//! its Workload and before its Jobs.
+//! A restart has a failed Job as its cause and is counted once. No Job of an attempt is created before the status with that
+//! attempt, none twice, none for a finished or terminating JobSet. A PersistentVolumeClaim is created once; a retained one
+//! is never deleted or owned. A ResourceClaim is created once per Job. A PodGroup is created once per attempt, after its
+//! Workload and before its Jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use muster_api::gang_make;
-use muster_api::jobset::{JobSetFacts, JobSetStatus, ReplicatedJob, Strategy};
+use muster_api::client::Uid;
+use muster_api::consts::jobset as words;
+use muster_api::gang_objects;
+use muster_api::jobset::{JobSetFacts, JobSetStatus, ReplicatedJob, RestartStrategy};
 use muster_api::meta;
-use muster_api::port::Uid;
 use muster_api::time::Time;
-use muster_api::words::jobset as words;
-use muster_jobset::children::Child;
+use muster_jobset::child_jobs::ChildJob;
 use muster_store::Record;
 use muster_tree::{Text, Tree};
 
@@ -35,7 +35,7 @@ pub struct History {
 
 struct Set {
     facts: JobSetFacts,
-    /// Since when it goes or is gone.
+    /// When it was deleted or got a `deletionTimestamp`.
     goes: Option<Time>,
     /// Whether it was ever suspended.
     suspended: bool,
@@ -70,7 +70,7 @@ impl Job {
         }
     }
 
-    /// Whether it is of the attempt that the status tells.
+    /// Whether it is of the attempt in the status.
     fn is_present(&self, status: &JobSetStatus) -> bool {
         self.attempt >= status.restarts && self.single >= target(status, &self.group, self.index)
     }
@@ -82,18 +82,15 @@ fn target(status: &JobSetStatus, group: &str, index: u32) -> u32 {
     restarts.copied().unwrap_or(0)
 }
 
-/// Restarts that count.
 fn counted(status: &JobSetStatus) -> u32 {
     status.counted + status.jobs.iter().flat_map(|it| &it.counted).sum::<u32>()
 }
 
-/// All restarts.
 fn restarts(status: &JobSetStatus) -> u32 {
     status.restarts + status.jobs.iter().flat_map(|it| &it.restarts).sum::<u32>()
 }
 
 impl History {
-    /// Nothing yet.
     pub fn new(trouble: Trouble) -> History {
         History {
             trouble,
@@ -105,7 +102,6 @@ impl History {
         }
     }
 
-    /// Reads on.
     pub fn read(mut self, records: &[(Time, Record)]) {
         for (at, record) in records {
             match record.key.resource.as_str() {
@@ -190,14 +186,14 @@ impl History {
 
     fn job(&mut self, at: Time, record: &Record) {
         let tree = &record.shown().tree;
-        let Some(owner) = meta::controller(tree).filter(|it| it.kind == words::KIND) else { return };
+        let Some(owner) = meta::controller_of(tree).filter(|it| it.kind == words::KIND) else { return };
         let uid = meta::uid(tree);
         if record.before.is_none() && record.after.is_some() {
             let job = Job::of(tree, owner.uid);
             self.made(at, tree, &job);
             self.jobs.insert(uid.clone(), job);
         }
-        let child = Child::of(tree);
+        let child = ChildJob::of(tree);
         let job = self.jobs.get_mut(&uid).expect("it was made");
         let pods = self.sets[&job.set].facts.job(&job.group).map_or(1, ReplicatedJob::pods);
         job.there = record.after.is_some();
@@ -206,10 +202,10 @@ impl History {
         job.started |= child.ended.is_some() || child.ready_or_succeeded >= pods;
     }
 
-    /// A Job was made: it had to be, and could be.
+    /// Checks that a Job was allowed to be created.
     fn made(&mut self, at: Time, tree: &Tree, job: &Job) {
         let name = meta::name(tree);
-        if let Some(group) = gang_make::group_of(tree.at(&["spec", "template"]).unwrap_or(&Tree::Null)) {
+        if let Some(group) = gang_objects::group_of(tree.at(&["spec", "template"]).unwrap_or(&Tree::Null)) {
             self.is_there("PodGroup", tree, &group);
         }
         let set = self.sets.get(&job.set).expect("its JobSet was there");
@@ -226,7 +222,7 @@ impl History {
             "{name} was made for a JobSet that goes since {unseen:?}"
         );
         assert!(late || status.terminal.is_empty(), "{name} was made for a JobSet that has ended");
-        let blocked = set.facts.strategy() == Strategy::BlockingRecreate
+        let blocked = set.facts.strategy() == RestartStrategy::BlockingRecreate
             && self.of(&job.set).any(|it| it.there && it.attempt < job.attempt);
         assert!(!blocked, "{name} does not wait until all of the attempt before are gone");
         self.in_turn(set, &name, job);
@@ -245,9 +241,9 @@ impl History {
         };
         for dependency in &of.depends_on {
             assert!(
-                reached(&dependency.on, dependency.complete),
+                reached(&dependency.replicated_job, dependency.complete),
                 "{name} did not wait for {}",
-                dependency.on
+                dependency.replicated_job
             );
         }
         if facts.in_order && !set.suspended {
@@ -263,7 +259,7 @@ impl History {
             return;
         }
         let (uid, name) = (meta::uid(tree), meta::name(tree));
-        let owner = meta::controller(tree).map(|it| it.uid);
+        let owner = meta::controller_of(tree).map(|it| it.uid);
         if record.before.is_none() && record.after.is_some() {
             self.once(owner.clone().unwrap_or_default(), &name);
             if owner.is_none() {
@@ -271,8 +267,11 @@ impl History {
             }
         }
         if self.kept.contains(&uid) {
-            assert!(record.after.is_some() && meta::deleting(tree).is_none(), "{name} is to be kept");
-            assert!(owner.is_none() && meta::owners(tree).next().is_none(), "{name} is nobody's");
+            assert!(
+                record.after.is_some() && meta::deletion_timestamp(tree).is_none(),
+                "{name} is to be kept"
+            );
+            assert!(owner.is_none() && meta::owner_references(tree).next().is_none(), "{name} is nobody's");
         }
     }
 
@@ -281,23 +280,23 @@ impl History {
         if meta::label(tree, words::NAME).is_none() || record.before.is_some() || record.after.is_none() {
             return;
         }
-        let job = meta::controller(tree).expect("a device claim has an owner").uid;
+        let job = meta::controller_of(tree).expect("a device claim has an owner").uid;
         assert!(self.jobs.contains_key(&job), "{} was made before its Job", meta::name(tree));
         self.once(job, &meta::name(tree));
     }
 
-    /// A Workload is made once in the life of a JobSet, and a group once in its attempt, when its Workload is there.
+    /// A Workload is created once per JobSet, and a PodGroup once per attempt, after its Workload.
     fn gang(&mut self, record: &Record) {
         let tree = &record.shown().tree;
-        let Some(owner) = meta::controller(tree).filter(|it| it.kind == words::KIND) else { return };
-        let (kind, name) = (meta::kind_word(tree), meta::name(tree));
+        let Some(owner) = meta::controller_of(tree).filter(|it| it.kind == words::KIND) else { return };
+        let (kind, name) = (meta::kind_name(tree), meta::name(tree));
         let key = (kind.clone(), meta::namespace(tree), name.clone());
         if record.after.is_none() {
             self.gangs.remove(&key);
         } else if record.before.is_none() {
             self.once(owner.uid, &Text::from(format!("{kind} {name}")));
             if kind == "PodGroup" {
-                self.is_there("Workload", tree, &gang_make::workload_of(tree));
+                self.is_there("Workload", tree, &gang_objects::workload_of(tree));
             }
             self.gangs.insert(key);
         }
@@ -309,7 +308,7 @@ impl History {
         assert!(there || self.trouble.late_calls, "{} was made before {kind} {name}", meta::name(of));
     }
 
-    /// Something was made for an owner, for the first time.
+    /// Checks that this is the first object created for an owner.
     fn once(&mut self, owner: Uid, name: &Text) {
         let new = self.made.insert((owner, name.clone(), 0, 0));
         assert!(new || self.trouble.late_calls, "{name} was made twice");

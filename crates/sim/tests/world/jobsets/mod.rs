@@ -1,6 +1,6 @@
-//! JobSets, whatever happens and whatever users do meanwhile.
+//! JobSets under faults and user actions.
 //!
-//! A story begins with JobSets, users do something in each round, and then all must come to the end that it tells.
+//! A story starts with JobSets, users act in each round, and then every JobSet must reach the expected end.
 //! `history` reads everything that was ever written and says what must never have been.
 
 mod budget;
@@ -12,12 +12,12 @@ mod strikes;
 
 use std::time::Duration;
 
-use muster_api::gang_make::{self, Gangs};
+use muster_api::client::{DeletionPropagation, Kind, RequestVerb};
+use muster_api::consts::jobset as words;
+use muster_api::gang_objects::{self, GangSupport};
 use muster_api::jobset::JobSetFacts;
-use muster_api::port::{Act, Cascade, Kind};
-use muster_api::words::jobset as words;
 use muster_api::{kinds, meta};
-use muster_sim::{Dice, Faults, STALL_SECS_MAX, World};
+use muster_sim::{Faults, STALL_SECS_MAX, SeededRng, World};
 use muster_tree::Text;
 
 use crate::devices;
@@ -48,7 +48,7 @@ pub struct Story {
 /// Where a story is played.
 pub struct Stage<'a> {
     pub world: &'a mut World,
-    pub dice: Dice,
+    pub dice: SeededRng,
     /// What a story remembers.
     pub notes: Vec<Text>,
 }
@@ -57,16 +57,15 @@ pub struct Stage<'a> {
 #[derive(Clone, Copy)]
 pub struct Trouble {
     pub faults: Faults,
-    /// How long what somebody did may stay unseen.
+    /// How long a change may stay unobserved.
     pub unseen: Duration,
-    /// Whether calls of the dead may arrive late: what they make is cleared away, but it was made.
+    /// Whether requests of a crashed loop may be executed late: what they create is cleaned up, but it was created.
     pub late_calls: bool,
     /// How long it takes until nothing happens any more.
     pub calms: Duration,
 }
 
 impl Trouble {
-    /// These faults.
     pub fn of(faults: Faults) -> Trouble {
         // A watch that stalls again before it is read is rare; thrice in a row it does not happen.
         let unseen = if faults == Faults::none() { 0 } else { 3 * STALL_SECS_MAX };
@@ -85,9 +84,9 @@ pub fn scenarios() -> Vec<Scenario> {
     stories::all().into_iter().map(one).collect()
 }
 
-/// Plays a story to its end, clears everything away and looks whether anything is left.
+/// Runs a story to its end, deletes everything and checks that nothing is left.
 pub fn perform(story: &Story, world: &mut World, trouble: Trouble, seed: u64) {
-    let dice = Dice::new(seed ^ 0x0070_b5e7);
+    let dice = SeededRng::new(seed ^ 0x0070_b5e7);
     let mut stage = Stage { world, dice, notes: Vec::new() };
     (story.begin)(&mut stage);
     for round in 0..ROUNDS {
@@ -109,16 +108,19 @@ pub fn perform(story: &Story, world: &mut World, trouble: Trouble, seed: u64) {
 /// What holds when nothing happens any more: no Job without its JobSet, none that works for one that has ended, no
 /// claim without its Job.
 fn settled(world: &World) {
-    let sets = world.all(&kinds::JOBSETS);
-    let jobs = world.all(&kinds::JOBS);
+    let sets = world.list(&kinds::JOBSETS);
+    let jobs = world.list(&kinds::JOBS);
     for job in &jobs {
         let name = meta::name(&job.tree);
-        let owner = meta::controller(&job.tree).expect("all Jobs here are of JobSets").uid;
+        let owner = meta::controller_of(&job.tree).expect("all Jobs here are of JobSets").uid;
         let set = sets.iter().find(|it| meta::uid(&it.tree) == owner);
         let set = JobSetFacts::of(&set.unwrap_or_else(|| panic!("{name} has lost its JobSet")).tree);
-        let over = muster_api::job::JobFacts::of(&job.tree).finished().is_some();
-        assert!(over || set.status.ended().is_none(), "{name} works for a JobSet that has ended");
-        assert_eq!(meta::deleting(&job.tree), None, "{name} does not go");
+        let over = muster_api::job::JobFacts::of(&job.tree).finished_condition().is_some();
+        assert!(
+            over || set.status.terminal_condition().is_none(),
+            "{name} works for a JobSet that has ended"
+        );
+        assert_eq!(meta::deletion_timestamp(&job.tree), None, "{name} does not go");
     }
     for claim in of_sets(world, &kinds::RESOURCE_CLAIMS) {
         let owner = claim.owner.as_ref().expect("claims of JobSets have owners");
@@ -127,7 +129,7 @@ fn settled(world: &World) {
     }
 }
 
-/// Something that a JobSet made.
+/// A child object of a JobSet.
 pub struct Made {
     pub name: Text,
     /// The UID of its controller.
@@ -136,34 +138,34 @@ pub struct Made {
 
 /// All objects of a kind that say they are of a JobSet.
 pub fn of_sets(world: &World, kind: &Kind) -> Vec<Made> {
-    let all = world.all(kind).into_iter().map(|it| it.tree);
+    let all = world.list(kind).into_iter().map(|it| it.tree);
     all.filter(|it| meta::label(it, words::NAME).is_some())
-        .map(|it| Made { name: meta::name(&it), owner: meta::controller(&it).map(|owner| owner.uid) })
+        .map(|it| Made { name: meta::name(&it), owner: meta::controller_of(&it).map(|owner| owner.uid) })
         .collect()
 }
 
 /// Deletes all JobSets: nothing is left but what is to be kept.
 fn clear_away(stage: &mut Stage<'_>, trouble: Trouble) {
-    for set in stage.world.all(&kinds::JOBSETS) {
+    for set in stage.world.list(&kinds::JOBSETS) {
         stage.delete(&meta::name(&set.tree));
     }
     stage.world.run(trouble.faults, Duration::from_secs(20));
     stage.world.run(Faults::none(), minutes(2));
     let world = &stage.world;
     for kind in [&kinds::JOBSETS, &kinds::JOBS, &kinds::PODS] {
-        let left: Vec<Text> = world.all(kind).iter().map(|it| meta::name(&it.tree)).collect();
+        let left: Vec<Text> = world.list(kind).iter().map(|it| meta::name(&it.tree)).collect();
         assert!(left.is_empty(), "{} are left: {left:?}", kind.plural);
     }
-    for kind in [&kinds::RESOURCE_CLAIMS, &kinds::CLAIMS] {
+    for kind in [&kinds::RESOURCE_CLAIMS, &kinds::PERSISTENT_VOLUME_CLAIMS] {
         let left: Vec<Made> = of_sets(world, kind);
         assert!(left.iter().all(|it| it.owner.is_none()), "{} are left", kind.plural);
     }
-    for kind in gang_make::kinds(Gangs::default()) {
-        let left: Vec<Text> = world.all(kind).iter().map(|it| meta::name(&it.tree)).collect();
+    for kind in gang_objects::kinds(GangSupport::default()) {
+        let left: Vec<Text> = world.list(kind).iter().map(|it| meta::name(&it.tree)).collect();
         assert!(left.is_empty(), "{} are left: {left:?}", kind.plural);
     }
-    let services = world.all(&kinds::SERVICES);
-    assert!(services.iter().all(|it| meta::controller(&it.tree).is_none()), "Services are left");
+    let services = world.list(&kinds::SERVICES);
+    assert!(services.iter().all(|it| meta::controller_of(&it.tree).is_none()), "Services are left");
     History::new(trouble).read(stage.world.records());
     is_quiet_for(stage.world, minutes(1));
 }
@@ -171,10 +173,14 @@ fn clear_away(stage: &mut Stage<'_>, trouble: Trouble) {
 impl Stage<'_> {
     /// Deletes a JobSet, its Jobs first or afterwards.
     pub fn delete(&mut self, name: &str) {
-        let cascade = if self.dice.once_in(2) { Cascade::Foreground } else { Cascade::Background };
+        let cascade = if self.dice.one_in(2) {
+            DeletionPropagation::Foreground
+        } else {
+            DeletionPropagation::Background
+        };
         if let Some(set) = find(self.world, &kinds::JOBSETS, name) {
-            let act = Act::Delete { cascade, grace_secs: None };
-            self.world.call(&kinds::JOBSETS, &set.tree, act).unwrap();
+            let act = RequestVerb::Delete { propagation_policy: cascade, grace_secs: None };
+            self.world.send(&kinds::JOBSETS, &set.tree, act).unwrap();
         }
     }
 

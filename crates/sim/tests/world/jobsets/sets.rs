@@ -1,7 +1,7 @@
 //! The JobSets of the stories, and what users do to them.
 
+use muster_api::client::{ApiObject, RequestVerb};
 use muster_api::pod::PodFacts;
-use muster_api::port::{Act, Object};
 use muster_api::{kinds, meta};
 use muster_tree::{Tree, tree};
 
@@ -52,7 +52,6 @@ pub fn volume(name: &str, when_deleted: &str) -> Tree {
     tree!({"templates": [{"metadata": {"name": name}, "spec": spec}], "retentionPolicy": {"whenDeleted": when_deleted}})
 }
 
-/// What failures mean.
 pub fn policy(max_restarts: u32, strategy: &str, rules: &[Tree]) -> Tree {
     tree!({"failurePolicy": {"maxRestarts": max_restarts, "restartStrategy": strategy,
         "rules": Tree::list(rules.iter().cloned())}})
@@ -64,7 +63,7 @@ pub fn rule(action: &str, target: &str) -> Tree {
 }
 
 impl Stage<'_> {
-    /// Creates a JobSet. One whose volume is still there from the one before it is refused for now.
+    /// Creates a JobSet; rejected while the volume of its predecessor exists.
     pub fn create(&mut self, set: &Tree) {
         if let Err(why) = self.world.create(&kinds::JOBSETS, set) {
             assert!(why.to_string().contains("retentionPolicy must be retain when PVC exists"), "{why}");
@@ -78,25 +77,28 @@ impl Stage<'_> {
 
     /// Lets one pod fail, now or as soon as it runs.
     pub fn spoil(&mut self) {
-        let mut pods = self.world.all(&kinds::PODS);
-        pods.retain(|it| meta::deleting(&it.tree).is_none() && !PodFacts::of(&it.tree).phase.ended());
+        let mut pods = self.world.list(&kinds::PODS);
+        pods.retain(|it| {
+            meta::deletion_timestamp(&it.tree).is_none() && !PodFacts::of(&it.tree).phase.is_terminal()
+        });
         if pods.is_empty() {
             return;
         }
         let pod = &pods[self.dice.below(pods.len())];
         let patch = tree!({"metadata": {"annotations": {"muster.dev/sim-run-seconds": "0", "muster.dev/sim-exit-code": "1"}}});
-        self.world.call(&kinds::PODS, &pod.tree, Act::Merge(patch)).unwrap();
+        self.world.send(&kinds::PODS, &pod.tree, RequestVerb::MergePatch(patch)).unwrap();
     }
 
     /// Changes the spec of a JobSet.
     pub fn patch(&mut self, name: &str, spec: &Tree) {
         let set = find(self.world, &kinds::JOBSETS, name).expect("the JobSet is there");
-        self.world.call(&kinds::JOBSETS, &set.tree, Act::Merge(tree!({"spec": spec}))).unwrap();
+        self.world.send(&kinds::JOBSETS, &set.tree, RequestVerb::MergePatch(tree!({"spec": spec}))).unwrap();
     }
 
     /// Changes what may change in templates of a JobSet that is suspended, and suspends it or lets it go on.
     pub fn retouch(&mut self, name: &str, word: &str, suspend: bool) {
-        let Object { tree: set, .. } = find(self.world, &kinds::JOBSETS, name).expect("the JobSet is there");
+        let ApiObject { tree: set, .. } =
+            find(self.world, &kinds::JOBSETS, name).expect("the JobSet is there");
         let toleration = tree!({"key": word, "operator": "Exists"});
         let touched = |_: usize, it: &Tree| {
             let pod = ["template", "spec", "template"];

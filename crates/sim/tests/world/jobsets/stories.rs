@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use muster_api::client::Kind;
+use muster_api::consts::jobset as words;
 use muster_api::job::JobFacts;
-use muster_api::port::Kind;
-use muster_api::words::jobset as words;
 use muster_api::{kinds, meta};
 use muster_sim::Faults;
 use muster_tree::{Text, Tree, tree};
@@ -17,7 +17,6 @@ use crate::scenario::{find, minutes};
 /// A story in which nothing happens.
 pub const BASE: Story = Story { says: "", begin: |_| {}, user: |_, _| {}, last: |_| {}, end: |_| {} };
 
-/// All of them.
 pub fn all() -> Vec<Story> {
     [restarts(), pauses(), volumes(), ends(), gangs::stories()].into_iter().flatten().collect()
 }
@@ -79,12 +78,12 @@ fn begin_restarting(stage: &mut Stage<'_>, policy: &Tree) {
 }
 
 pub fn spoil_sometimes(stage: &mut Stage<'_>, _: u32) {
-    if stage.dice.once_in(3) {
+    if stage.dice.one_in(3) {
         stage.spoil();
     }
 }
 
-/// It ended; whether that was right, its history tells.
+/// It is finished; the history checks whether that is correct.
 pub fn over(stage: &mut Stage<'_>) {
     assert!(!stage.terminal("s").is_empty(), "it has ended: {:?}", stage.facts("s").status);
 }
@@ -100,14 +99,14 @@ fn pauses() -> Vec<Story> {
             begin: |stage| {
                 let all =
                     [jobs("a", 2, stage.seconds()), after(&jobs("b", 1, stage.seconds()), "a", "Ready")];
-                stage.create(&set("s", &all, &tree!({"suspend": stage.dice.once_in(2)})));
+                stage.create(&set("s", &all, &tree!({"suspend": stage.dice.one_in(2)})));
             },
             user: |stage, round| {
                 let set = stage.facts("s");
                 match stage.dice.below(4) {
                     _ if !set.status.terminal.is_empty() => {}
                     0 if set.suspend => stage.patch("s", &tree!({"suspend": false})),
-                    1 if set.suspend => stage.retouch("s", &format!("w{round}"), stage.dice.once_in(2)),
+                    1 if set.suspend => stage.retouch("s", &format!("w{round}"), stage.dice.one_in(2)),
                     0 | 1 => stage.patch("s", &tree!({"suspend": true})),
                     _ => {}
                 }
@@ -118,14 +117,14 @@ fn pauses() -> Vec<Story> {
                 }
                 stage.patch("s", &tree!({"suspend": true}));
                 stage.world.run(Faults::none(), Duration::from_secs(20));
-                let open = stage.world.all(&kinds::JOBS);
-                let open = open.iter().filter(|it| JobFacts::of(&it.tree).finished().is_none());
+                let open = stage.world.list(&kinds::JOBS);
+                let open = open.iter().filter(|it| JobFacts::of(&it.tree).finished_condition().is_none());
                 stage.notes = open.map(|it| meta::uid(&it.tree)).collect();
                 stage.retouch("s", "last", false);
             },
             end: |stage| {
                 complete(stage);
-                for job in stage.world.all(&kinds::JOBS) {
+                for job in stage.world.list(&kinds::JOBS) {
                     let word = job.tree.str_at(&["spec", "template", "metadata", "labels", "word"]);
                     let name = meta::name(&job.tree);
                     assert!(!stage.notes.contains(&meta::uid(&job.tree)) || word == "last", "{name}: {word}");
@@ -186,7 +185,7 @@ fn volumes() -> Vec<Story> {
             begin: with_volumes,
             user: |stage, round| match find(stage.world, &kinds::JOBSETS, "s") {
                 None if round > 6 => with_volumes(stage),
-                Some(_) if round == 5 && stage.dice.once_in(2) => stage.delete("s"),
+                Some(_) if round == 5 && stage.dice.one_in(2) => stage.delete("s"),
                 _ => spoil_sometimes(stage, round),
             },
             last: |stage| {
@@ -197,13 +196,15 @@ fn volumes() -> Vec<Story> {
             },
             end: |stage| {
                 over(stage);
-                let volumes: Vec<Text> =
-                    of_sets(stage.world, &kinds::CLAIMS).into_iter().map(|it| it.name).collect();
+                let volumes: Vec<Text> = of_sets(stage.world, &kinds::PERSISTENT_VOLUME_CLAIMS)
+                    .into_iter()
+                    .map(|it| it.name)
+                    .collect();
                 assert_eq!(volumes, ["cache-s", "keep-s"]);
             },
         },
         Story {
-            says: "two JobSets want a volume of one name: one waits until the other is gone",
+            says: "two JobSets generate one volume name: one waits until the other is deleted",
             begin: |stage| {
                 let both = [("b-c", "a"), ("c", "a-b")];
                 for (name, template) in both {
@@ -212,12 +213,12 @@ fn volumes() -> Vec<Story> {
                     stage.create(&set(name, &all, &tree!({"volumeClaimPolicies": volumes})));
                 }
             },
-            last: |stage| let_one_go(stage, &kinds::CLAIMS, "a-b-c"),
+            last: |stage| let_one_go(stage, &kinds::PERSISTENT_VOLUME_CLAIMS, "a-b-c"),
             end: only_one,
             ..BASE
         },
         Story {
-            says: "two JobSets whose names differ in dots alone: one waits until the other is gone",
+            says: "two JobSets whose names differ in dots only: one waits until the other is deleted",
             begin: |stage| {
                 for name in ["x.y", "x-y"] {
                     stage.create(&set(name, &[jobs("j", 2, stage.seconds())], &tree!({})));
@@ -237,12 +238,12 @@ fn with_volumes(stage: &mut Stage<'_>) {
     stage.create(&set("s", &all, &more));
 }
 
-/// Of two that want the same, deletes the one that has it.
+/// Of two JobSets with the same generated name, deletes the one that owns it.
 fn let_one_go(stage: &mut Stage<'_>, kind: &Kind, what: &str) {
     stage.world.run(Faults::none(), minutes(2));
     let held = find(stage.world, kind, what).unwrap_or_else(|| panic!("nobody made {what}"));
-    let owner = meta::controller(&held.tree).expect("it has an owner").name;
-    for set in stage.world.all(&kinds::JOBSETS) {
+    let owner = meta::controller_of(&held.tree).expect("it has an owner").name;
+    for set in stage.world.list(&kinds::JOBSETS) {
         let (name, facts) = (meta::name(&set.tree), stage.facts(&meta::name(&set.tree)));
         let wanted = if name == owner { "Completed" } else { "" };
         assert_eq!(facts.status.terminal, wanted, "{name}: {owner} has {what}");
@@ -251,7 +252,7 @@ fn let_one_go(stage: &mut Stage<'_>, kind: &Kind, what: &str) {
 }
 
 fn only_one(stage: &mut Stage<'_>) {
-    let sets: Vec<Text> = stage.world.all(&kinds::JOBSETS).iter().map(|it| meta::name(&it.tree)).collect();
+    let sets: Vec<Text> = stage.world.list(&kinds::JOBSETS).iter().map(|it| meta::name(&it.tree)).collect();
     assert_eq!(sets.len(), 1);
     assert_eq!(stage.terminal(&sets[0]), "Completed");
 }
@@ -289,7 +290,7 @@ fn ends() -> Vec<Story> {
             ..BASE
         },
         Story {
-            says: "a finished JobSet goes when its time has come, with everything that is not to be kept",
+            says: "a finished JobSet is deleted after its TTL with everything that is not retained",
             begin: |stage| {
                 devices::declare(stage.world);
                 let ttl = u32::try_from(stage.dice.below(10)).unwrap();
@@ -298,9 +299,9 @@ fn ends() -> Vec<Story> {
             user: spoil_sometimes,
             end: |stage| {
                 assert!(find(stage.world, &kinds::JOBSETS, "s").is_none(), "its time has come");
-                let left = of_sets(stage.world, &kinds::CLAIMS);
+                let left = of_sets(stage.world, &kinds::PERSISTENT_VOLUME_CLAIMS);
                 assert_eq!(left.into_iter().map(|it| it.name).collect::<Vec<_>>(), ["keep-s"]);
-                let jobs = stage.world.all(&kinds::JOBS);
+                let jobs = stage.world.list(&kinds::JOBS);
                 assert!(jobs.iter().all(|it| meta::label(&it.tree, words::NAME).is_none()), "Jobs are left");
             },
             ..BASE

@@ -1,14 +1,14 @@
-//! Each write of the JobSet controller in turn meets with each misfortune: a crash before it, after it, or while it is
-//! under way, a lost reply, a lost call, a conflict that is none, and watches that tell nothing of it.
+//! Injects every fault at every write of the JobSet controller in turn: a crash before, after or during the write, a lost
+//! reply, a lost request, a spurious conflict, and stalled watches.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use muster_api::consts::managers;
 use muster_api::kinds;
-use muster_api::words::managers;
-use muster_sim::{Blow, Faults, STALL_SECS_MAX, Strike, World};
+use muster_sim::{FaultInjection, Faults, InjectedFault, STALL_SECS_MAX, World};
 use muster_tree::{Tree, tree};
 
 use super::sets::{after, claiming, jobs, mounting, policy, rule, set, volume};
@@ -26,14 +26,14 @@ const NODES: usize = 1;
 /// One strike in one story.
 struct Case {
     story: Story,
-    strike: Strike,
+    strike: FaultInjection,
 }
 
 impl Case {
     fn play(&self) -> Result<(), String> {
         let mut world = World::new(SEED, NODES);
-        world.strike(self.strike.clone());
-        let late = self.strike.blow == Blow::CrashLate;
+        world.inject(self.strike.clone());
+        let late = self.strike.blow == InjectedFault::CrashInFlight;
         let unseen = Duration::from_secs(3 * STALL_SECS_MAX);
         let trouble = Trouble { unseen, late_calls: late, ..calm() };
         let played = catch_unwind(AssertUnwindSafe(|| perform(&self.story, &mut world, trouble, SEED)));
@@ -41,19 +41,19 @@ impl Case {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
             let told =
-                std::env::var_os("MUSTER_SIM_STORY").map_or(String::new(), |_| world.story().join("\n"));
-            let Strike { write, blow, .. } = &self.strike;
+                std::env::var_os("MUSTER_SIM_STORY").map_or(String::new(), |_| world.timeline().join("\n"));
+            let FaultInjection { write, blow, .. } = &self.strike;
             format!("{told}\n{blow:?} at write {write}, {}: {}", self.story.says, text.unwrap_or_default())
         })
     }
 }
 
-/// Nothing goes wrong by itself.
+/// No random faults in this world.
 fn calm() -> Trouble {
     Trouble { calms: minutes(2), ..Trouble::of(Faults::none()) }
 }
 
-/// Every write that the controller does when nothing goes wrong, with what may become of it.
+/// Every write of the controller without faults, with each fault to inject.
 fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for story in small() {
@@ -62,16 +62,16 @@ fn cases() -> Vec<Case> {
         let writes = world.writes_by(&managers::JOBSET);
         assert!(writes > 0, "{}", story.says);
         for write in 1..=writes {
-            let strike = |blow| Strike { by: managers::JOBSET.clone(), write, blow };
+            let strike = |blow| FaultInjection { by: managers::JOBSET.clone(), write, blow };
             all.extend(blows(write).into_iter().map(|blow| Case { story, strike: strike(blow) }));
         }
     }
     all
 }
 
-/// The blows at a write: all when many seeds are asked for, and else those that matter most and one of the others.
-fn blows(write: u64) -> Vec<Blow> {
-    let (always, others) = Blow::ALL.split_at(ALWAYS);
+/// The faults for a write: all with many seeds, otherwise the most revealing ones and one of the others.
+fn blows(write: u64) -> Vec<InjectedFault> {
+    let (always, others) = InjectedFault::ALL.split_at(ALWAYS);
     let thorough = std::env::var("MUSTER_SEEDS").is_ok();
     let turn = usize::try_from(write).unwrap() % others.len();
     let others = if thorough { others } else { &others[turn..=turn] };
@@ -152,7 +152,7 @@ fn rich(stage: &mut Stage<'_>, more: &Tree) {
 }
 
 fn declare_once(stage: &mut Stage<'_>) {
-    if stage.world.all(&kinds::DEVICE_CLASSES).is_empty() {
+    if stage.world.list(&kinds::DEVICE_CLASSES).is_empty() {
         devices::declare(stage.world);
     }
 }

@@ -1,48 +1,46 @@
-//! What holds after every single step, whatever happened.
+//! Invariants checked after every step.
 //!
-//! The engine counts what the Workloads that its loop has seen hold, and what it decided and nobody has written yet; a
-//! count made anew is the same; what it decides fits. In the store nobody is given more than there is, no pod is opened
-//! without a share, and never more of them than were admitted.
+//! The usage in the engine is that of the observed Workloads plus the assumed ones, and equals a recount; every new
+//! decision fits. In the store no quota is exceeded, no pod is ungated without an admitted Workload, and never more pods
+//! than were admitted.
 //!
-//! Somebody who decides can only go by what it has seen: where the store is asked, changes that may not have been seen yet
-//! excuse.
+//! A controller decides on its cache: checks against the store allow for changes that it may not have observed yet.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use muster_api::client::Kind;
 use muster_api::meta;
-use muster_api::pod::Phase;
-use muster_api::port::Kind;
-use muster_api::queue::words::{annotations, gates, labels};
+use muster_api::pod::PodPhase;
+use muster_api::queue::consts::{annotations, gates, labels};
 use muster_api::queue::{WorkloadFacts, kinds};
 use muster_api::time::Time;
-use muster_api::train::words::TRAIN_JOB;
-use muster_control::queueing::Queueing;
+use muster_api::train::consts::TRAIN_JOB;
+use muster_control::queueing::QueueController;
 use muster_queue::engine::Engine;
-use muster_queue::engine::workload::{Info, Key};
+use muster_queue::engine::workload::{NamespacedName, WorkloadInfo};
 use muster_sim::{STALL_SECS_MAX, World};
 use muster_store::Record;
 use muster_tree::{Text, Tree};
 
 use super::quotas::{Quotas, Used, used};
 
-/// How long what somebody did may stay unseen: a watch that stalls thrice in a row.
+/// How long a change may stay unobserved: three watch stalls in a row.
 const UNSEEN: Duration = Duration::from_secs(3 * STALL_SECS_MAX);
 
-/// Namespace and name.
 type Name = (Text, Text);
 
-/// Whoever looks after each step.
+/// The checks after each step.
 #[derive(Default)]
 pub struct Watch {
     /// How many records were read.
     read: usize,
-    /// What the loop had planned at the last look: with nothing planned since, its engine is as it was.
+    /// The reconcile count at the last check: without a reconcile since, the engine is unchanged.
     planned: u64,
     store: Stored,
     /// When what a Workload holds was decided.
-    decided: BTreeMap<Key, Decided>,
-    /// What was looked at, in numbers.
+    decided: BTreeMap<NamespacedName, Decided>,
+    /// The number of checks.
     pub seen: Seen,
 }
 
@@ -65,10 +63,10 @@ struct Decided {
     open: bool,
 }
 
-/// What was looked at.
+/// The checks so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Steps after which the engine was held against a count made anew.
+    /// Steps after which the engine was compared with a recount.
     pub steps: u64,
     /// Decisions that had to fit.
     pub decisions: u64,
@@ -76,16 +74,14 @@ pub struct Seen {
     pub shares: u64,
     /// Of those, excused since quotas had just changed.
     pub excused: u64,
-    /// Pods opened.
     pub opened: u64,
-    /// Evictions carried through.
     pub released: u64,
     /// Jobs and JobSets started.
     pub started: u64,
 }
 
 impl Seen {
-    /// Each in words, with its count.
+    /// The label and count of each check.
     pub fn rows(&self) -> [(&'static str, u64); 7] {
         [
             ("steps looked at", self.steps),
@@ -114,7 +110,9 @@ impl std::ops::AddAssign for Seen {
 /// The engine of the controllers, if they have seen everything once.
 pub fn engine(world: &World) -> Option<&Engine> {
     let control = world.control();
-    control.synced().then(|| control.look_into::<Queueing>().expect("queues are run").engine())
+    control
+        .synced()
+        .then(|| control.controller_of_type::<QueueController>().expect("queues are run").engine())
 }
 
 /// Whether a pod waits behind our gate.
@@ -124,36 +122,36 @@ pub fn is_gated(pod: &Tree) -> bool {
 
 /// Whether a pod has ended.
 pub fn has_ended(pod: &Tree) -> bool {
-    Phase::of(pod.str_at(&["status", "phase"])).ended()
+    PodPhase::of(pod.str_at(&["status", "phase"])).is_terminal()
 }
 
 impl Watch {
-    /// Looks at the world.
     pub fn look(&mut self, world: &mut World) {
         let records: Vec<(Time, Record)> = world.records()[self.read..].to_vec();
         self.read += records.len();
         for (_, record) in &records {
             self.hear(world.now(), record);
         }
-        let planned = world.control().counters().plans;
+        let planned = world.control().metrics().reconciles;
         if planned != self.planned {
             self.planned = planned;
             self.look_into(world);
         }
     }
 
-    /// The engine is what its Workloads make it, and what it newly decided fits.
+    /// The engine matches its Workloads, and new decisions fit.
     fn look_into(&mut self, world: &World) {
         let Some(engine) = engine(world) else { return };
         self.seen.steps += 1;
         let all =
             |kind: &Kind| world.control().caches().all(kind).map(|it| it.tree.clone()).collect::<Vec<Tree>>();
         let workloads: Vec<WorkloadFacts> = all(&kinds::WORKLOADS).iter().map(WorkloadFacts::of).collect();
-        let assumed: Vec<&Info> = engine.known().filter(|(_, open)| *open).map(|(info, _)| info).collect();
+        let assumed: Vec<&WorkloadInfo> =
+            engine.workload_infos().filter(|(_, open)| *open).map(|(info, _)| info).collect();
         let mut held = used(workloads.iter());
         for info in &assumed {
             let queue = &info.reservation().expect("what was decided is held").queue;
-            for (pair, amount) in info.held() {
+            for (pair, amount) in info.flavor_resource_usage() {
                 *held.entry((queue.clone(), pair)).or_default() += amount;
             }
         }
@@ -164,8 +162,8 @@ impl Watch {
     }
 
     /// What was newly decided fits what was seen by then.
-    fn decides(&mut self, assumed: &[&Info], held: &Used, quotas: &Quotas, now: Time) {
-        let open: Vec<&Key> = assumed.iter().map(|info| &info.key).collect();
+    fn decides(&mut self, assumed: &[&WorkloadInfo], held: &Used, quotas: &Quotas, now: Time) {
+        let open: Vec<&NamespacedName> = assumed.iter().map(|info| &info.key).collect();
         for (key, it) in &mut self.decided {
             it.open &= open.contains(&key);
         }
@@ -176,7 +174,7 @@ impl Watch {
             self.decided.insert(info.key.clone(), Decided { at: now, open: true });
             self.seen.decisions += 1;
             let queue = &info.reservation().expect("what was decided is held").queue;
-            for (pair, amount) in info.held().into_iter().filter(|(_, amount)| *amount > 0) {
+            for (pair, amount) in info.flavor_resource_usage().into_iter().filter(|(_, amount)| *amount > 0) {
                 let left = quotas.available(held, queue, &pair);
                 assert!(
                     left.is_some_and(|left| left >= 0),
@@ -235,7 +233,7 @@ impl Watch {
     /// A share was written: it fits what is stored.
     fn given(&mut self, now: Time, name: &Name, workload: &WorkloadFacts) {
         self.seen.shares += 1;
-        let key = Key { namespace: name.0.clone(), name: name.1.clone() };
+        let key = NamespacedName { namespace: name.0.clone(), name: name.1.clone() };
         let decided = self.decided.get(&key).map_or(now, |it| it.at);
         if self.store.requoted.is_some_and(|at| at + UNSEEN > decided) {
             self.seen.excused += 1;
@@ -257,8 +255,9 @@ impl Watch {
     /// was just making when its Job was suspended come late, and go at once.
     fn released(&self, name: &Name, workload: &WorkloadFacts) {
         let ours = |pod: &Tree| meta::label(pod, labels::MANAGED).is_some();
-        let runs =
-            |pod: &Tree| ours(pod) && !is_gated(pod) && !has_ended(pod) && meta::deleting(pod).is_none();
+        let runs = |pod: &Tree| {
+            ours(pod) && !is_gated(pod) && !has_ended(pod) && meta::deletion_timestamp(pod).is_none()
+        };
         let left: Vec<Text> = self.pods_of(name).filter(|it| runs(it)).map(meta::name).collect();
         assert!(left.is_empty(), "{left:?} run on the share that {name:?} gave back: {workload:#?}");
     }
@@ -298,9 +297,9 @@ impl Watch {
         let set = meta::label(pod, labels::PODSET).expect("an open pod names its set");
         let given = workload.admission.as_ref().and_then(|it| it.assignment(set));
         let admitted = given.and_then(|it| it.count).expect("its set was given something") as usize;
-        let phase = |it: &Tree| Phase::of(it.str_at(&["status", "phase"]));
+        let phase = |it: &Tree| PodPhase::of(it.str_at(&["status", "phase"]));
         // One that is deleted before it ran never will.
-        let may_run = |it: &Tree| meta::deleting(it).is_none() || phase(it) == Phase::Running;
+        let may_run = |it: &Tree| meta::deletion_timestamp(it).is_none() || phase(it) == PodPhase::Running;
         let same = |it: &&Tree| {
             meta::label(it, labels::PODSET) == Some(set) && !is_gated(it) && !has_ended(it) && may_run(it)
         };
@@ -319,8 +318,8 @@ impl Watch {
         let suspended = |tree: &Tree| tree.bool_at(&["spec", "suspend"]) == Some(true);
         let (Some(before), Some(after)) = (&record.before, &record.after) else { return };
         let (before, after) = (&before.tree, &after.tree);
-        let trained = meta::controller(after).filter(|it| it.kind == TRAIN_JOB).map(|it| it.uid);
-        let queued = meta::label(after, labels::QUEUE).is_some() && meta::controller(after).is_none();
+        let trained = meta::controller_of(after).filter(|it| it.kind == TRAIN_JOB).map(|it| it.uid);
+        let queued = meta::label(after, labels::QUEUE).is_some() && meta::controller_of(after).is_none();
         if !(queued || trained.is_some()) || !suspended(before) || suspended(after) {
             return;
         }
@@ -338,23 +337,25 @@ impl Watch {
     }
 }
 
-/// The engine counts what is held, and counting anew gives the same.
+/// The usage in the engine equals a recount.
 fn counts(engine: &Engine, held: &Used, quotas: &Quotas, queues: &[Tree]) {
     let mut counted = engine.clone();
     for queue in queues.iter().map(meta::name) {
         let of_queue = held.keys().filter(|(name, _)| *name == queue).map(|(_, pair)| pair.clone());
         for pair in of_queue.chain(quotas.pairs(&queue)) {
-            let room = counted.room(&queue, &pair.0, &pair.1).map_or(0, |it| it.used);
+            let room = counted.availability(&queue, &pair.0, &pair.1).map_or(0, |it| it.used);
             let want = held.get(&(queue.clone(), pair.clone())).copied().unwrap_or(0);
             assert_eq!(room, want, "{queue} uses {pair:?}");
         }
     }
-    assert_eq!(counted.books(), engine.rebuilt().books(), "counted anew");
+    assert_eq!(counted.recountable_state(), engine.rebuilt().recountable_state(), "counted anew");
 }
 
-/// Takes in an object; whether its spec is another now, or it goes.
+/// Records an object; whether its spec changed or it was deleted.
 fn put(all: &mut BTreeMap<Text, Tree>, name: Text, after: Option<Tree>) -> bool {
-    let looks = |tree: &Tree| (tree.at(&["spec"]).cloned(), meta::uid(tree), meta::deleting(tree).is_some());
+    let looks = |tree: &Tree| {
+        (tree.at(&["spec"]).cloned(), meta::uid(tree), meta::deletion_timestamp(tree).is_some())
+    };
     let before = all.get(&name).map(looks);
     let changed = before != after.as_ref().map(looks);
     match after {

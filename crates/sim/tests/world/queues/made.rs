@@ -1,18 +1,16 @@
 //! The queues of these worlds, and what waits in them.
 
-use muster_api::queue::words::{API_VERSION, annotations, labels};
-use muster_sim::Dice;
+use muster_api::queue::consts::{API_VERSION, annotations, labels};
+use muster_sim::SeededRng;
 use muster_tree::{Text, Tree, tree};
 
 /// Flavors, in the order in which they are tried.
 pub const FLAVORS: [&str; 2] = ["red", "blue"];
 /// ClusterQueues; each has a LocalQueue of its name in each namespace.
 pub const QUEUES: [&str; 4] = ["a", "b", "c", "d"];
-/// Namespaces.
 pub const NAMESPACES: [&str; 2] = ["default", "other"];
 /// Cohorts that may have an object.
 pub const COHORTS: [&str; 3] = ["left", "right", "top"];
-/// Classes of priority.
 pub const CLASSES: [(&str, i64); 3] = [("low", 1), ("mid", 10), ("high", 100)];
 
 /// Runs that outlast every world.
@@ -23,7 +21,6 @@ const FOR_EVER: &str = "1000000";
 pub struct Queue {
     pub name: &'static str,
     pub cohort: Option<&'static str>,
-    /// By flavor.
     pub quotas: [Quota; 2],
     pub strict: bool,
     pub stop: &'static str,
@@ -41,23 +38,22 @@ pub struct Quota {
     pub lending: Option<usize>,
 }
 
-/// One of these.
-pub fn one<T: Copy>(dice: &Dice, all: &[T]) -> T {
+pub fn one<T: Copy>(dice: &SeededRng, all: &[T]) -> T {
     all[dice.below(all.len())]
 }
 
 impl Quota {
     /// As the dice say.
-    pub fn thrown(dice: &Dice) -> Quota {
+    pub fn thrown(dice: &SeededRng) -> Quota {
         let nominal = dice.below(5);
-        let limit = |most: usize| (!dice.once_in(3)).then(|| dice.below(most + 1));
+        let limit = |most: usize| (!dice.one_in(3)).then(|| dice.below(most + 1));
         Quota { nominal, borrowing: limit(3), lending: limit(nominal) }
     }
 }
 
 impl Queue {
     /// As the dice say.
-    pub fn thrown(name: &'static str, dice: &Dice, preempts: bool) -> Queue {
+    pub fn thrown(name: &'static str, dice: &SeededRng, preempts: bool) -> Queue {
         let preemption = if preempts {
             let reclaim = one(dice, &["Never", "LowerPriority", "Any"]);
             let borrow = if reclaim == "Never" { "Never" } else { one(dice, &["Never", "LowerPriority"]) };
@@ -69,14 +65,13 @@ impl Queue {
             name,
             cohort: one(dice, &[Some("left"), Some("right"), Some("top"), Some("left"), None]),
             quotas: [Quota::thrown(dice), Quota::thrown(dice)],
-            strict: dice.once_in(4),
+            strict: dice.one_in(4),
             stop: "None",
             preemption,
-            counts_pods: dice.once_in(4),
+            counts_pods: dice.one_in(4),
         }
     }
 
-    /// Its spec.
     fn spec(&self) -> Tree {
         let (within, reclaim, borrow) = self.preemption;
         let flavors = FLAVORS.iter().zip(self.quotas).map(|(flavor, quota)| {
@@ -93,7 +88,7 @@ impl Queue {
         .with_option(&["cohortName"], self.cohort.map(Tree::from))
     }
 
-    /// What makes a ClusterQueue like this out of one that was different.
+    /// The patch that turns another ClusterQueue into this one.
     pub fn patch(&self) -> Tree {
         let spec = self.spec();
         tree!({"spec": if self.cohort.is_none() { spec.with(&["cohortName"], Tree::Null) } else { spec }})
@@ -106,7 +101,6 @@ impl Queue {
             .with_option(&["lendingLimit"], limit(quota.lending.map(|lent| lent.min(quota.nominal))))
     }
 
-    /// The ClusterQueue.
     pub fn tree(&self) -> Tree {
         tree!({"apiVersion": API_VERSION, "kind": "ClusterQueue", "metadata": {"name": self.name}, "spec": (self.spec())})
     }
@@ -116,7 +110,6 @@ fn number(n: usize) -> Tree {
     Tree::from(i64::try_from(n).expect("a small number"))
 }
 
-/// A ResourceFlavor.
 pub fn flavor(name: &str) -> Tree {
     tree!({"apiVersion": API_VERSION, "kind": "ResourceFlavor", "metadata": {"name": name}})
 }
@@ -128,10 +121,10 @@ pub fn local_queue(namespace: &str, name: &str) -> Tree {
 }
 
 /// A Cohort; it may have something of its own.
-pub fn cohort(name: &str, parent: Option<&str>, dice: &Dice) -> Tree {
+pub fn cohort(name: &str, parent: Option<&str>, dice: &SeededRng) -> Tree {
     let quota = tree!({"name": "cpu", "nominalQuota": number(dice.below(3))});
     let group = tree!({"coveredResources": ["cpu"], "flavors": [{"name": FLAVORS[0], "resources": [quota]}]});
-    let groups = if dice.once_in(2) { tree!([group]) } else { tree!([]) };
+    let groups = if dice.one_in(2) { tree!([group]) } else { tree!([]) };
     tree!({"apiVersion": API_VERSION, "kind": "Cohort", "metadata": {"name": name}, "spec": {"resourceGroups": groups}})
         .with_option(&["spec", "parentName"], parent.map(Tree::from))
 }
@@ -142,17 +135,17 @@ pub fn class(name: &str, value: i64) -> Tree {
 }
 
 /// The metadata of something that waits in a queue.
-fn queued(name: &str, dice: &Dice) -> Tree {
-    let namespace = if dice.once_in(3) { NAMESPACES[1] } else { NAMESPACES[0] };
+fn queued(name: &str, dice: &SeededRng) -> Tree {
+    let namespace = if dice.one_in(3) { NAMESPACES[1] } else { NAMESPACES[0] };
     let base = tree!({"metadata": {"name": name, "namespace": namespace,
         "labels": {"kueue.x-k8s.io/queue-name": one(dice, &QUEUES)}}});
-    if dice.once_in(3) {
+    if dice.one_in(3) {
         return base;
     }
     base.with(&["metadata", "labels", labels::PRIORITY_CLASS], one(dice, &CLASSES).0)
 }
 
-/// Pods that ask for so many thousandths of a CPU, and run as long as the dice say.
+/// Pods with this CPU request in thousandths and a random run time.
 fn pod_spec(milli: usize) -> Tree {
     tree!({"restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "containers": [
         {"name": "c", "image": "i", "command": ["true"], "resources": {"requests": {"cpu": cpu(milli)}}}]})
@@ -163,37 +156,35 @@ fn cpu(milli: usize) -> String {
     format!("{}.{:03}{}", milli / 1000, milli % 1000, "0".repeat(30))
 }
 
-fn runs(dice: &Dice) -> Tree {
+fn runs(dice: &SeededRng) -> Tree {
     let secs = one(dice, &["1", "3", "8", "20", FOR_EVER]);
     tree!({"muster.dev/sim-run-seconds": secs})
 }
 
-fn milli(dice: &Dice) -> usize {
+fn milli(dice: &SeededRng) -> usize {
     one(dice, &[500, 1000, 1000, 2000])
 }
 
-/// A Job.
-pub fn job(name: &str, dice: &Dice) -> Tree {
+pub fn job(name: &str, dice: &SeededRng) -> Tree {
     let pods = 1 + dice.below(3);
     let more = dice.below(2);
     let base = tree!({"apiVersion": "batch/v1", "kind": "Job", "spec": {
         "parallelism": number(pods), "completions": number(pods + more), "backoffLimit": 2,
         "template": {"metadata": {"annotations": runs(dice)}, "spec": pod_spec(milli(dice))}}});
     let made = base.merge(&queued(name, dice));
-    if pods > 1 && dice.once_in(3) {
+    if pods > 1 && dice.one_in(3) {
         return made.with(&["metadata", "annotations", annotations::JOB_MIN_PARALLELISM], "1");
     }
     made
 }
 
-/// A JobSet.
-pub fn job_set(name: &str, dice: &Dice) -> Tree {
+pub fn job_set(name: &str, dice: &SeededRng) -> Tree {
     let part = |name: &str| {
         tree!({"name": name, "replicas": number(1 + dice.below(2)), "template": {"spec": {
             "parallelism": 1, "completions": 1, "backoffLimit": 0,
             "template": {"metadata": {"annotations": runs(dice)}, "spec": pod_spec(milli(dice))}}}})
     };
-    let jobs = if dice.once_in(2) { vec![part("x")] } else { vec![part("x"), part("y")] };
+    let jobs = if dice.one_in(2) { vec![part("x")] } else { vec![part("x"), part("y")] };
     let base = tree!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
         "spec": {"network": {"enableDNSHostnames": false}, "failurePolicy": {"maxRestarts": 1},
             "replicatedJobs": Tree::list(jobs)}});
@@ -209,7 +200,7 @@ pub fn runtimes() -> [Tree; 2] {
             "resources": {"requests": {"cpu": "500m"}}}]),
         );
         let after = after.iter().map(|name| tree!({"name": *name, "status": "Complete"}));
-        // The first one depends on nobody, and may not even say so.
+        // The first replicatedJob must not set `dependsOn`.
         let after = Some(Tree::list(after)).filter(|it| !it.is_empty());
         tree!({"name": name, "template": {
             "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": step}},
@@ -228,8 +219,7 @@ pub fn runtimes() -> [Tree; 2] {
     ]
 }
 
-/// A TrainJob.
-pub fn train_job(name: &str, dice: &Dice) -> Tree {
+pub fn train_job(name: &str, dice: &SeededRng) -> Tree {
     let pod = tree!({"metadata": {"annotations": runs(dice)}});
     let patch = tree!({"manager": "example.com/life", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [
         {"name": "node", "template": {"spec": {"template": pod}}}]}}}});
@@ -245,11 +235,11 @@ fn pod_of(meta: &Tree, name: &str, milli: usize, runs: &Tree) -> Tree {
 }
 
 /// A pod by itself.
-pub fn pod(name: &str, dice: &Dice) -> Tree {
+pub fn pod(name: &str, dice: &SeededRng) -> Tree {
     pod_of(&queued(name, dice), name, milli(dice), &runs(dice))
 }
 
-/// The pods of a group, one after the other, and its Workload if its user makes that.
+/// The pods of a group, and its Workload if the user creates it.
 #[derive(Debug, Clone)]
 pub struct Group {
     pub pods: Vec<Tree>,
@@ -257,7 +247,7 @@ pub struct Group {
 }
 
 /// A group of one of the ways in which groups say their size.
-pub fn group(name: &str, dice: &Dice) -> Group {
+pub fn group(name: &str, dice: &SeededRng) -> Group {
     let meta = queued(name, dice).with(&["metadata", "labels", labels::POD_GROUP_NAME], name);
     let size = 2 + dice.below(2);
     let noted = |key: &str, value: String| meta.with(&["metadata", "annotations", key], value);
@@ -296,7 +286,7 @@ pub fn group(name: &str, dice: &Dice) -> Group {
             many(&meta, 0, size, share)
         }
     };
-    if dice.once_in(4) {
+    if dice.one_in(4) {
         // One too many.
         let extra = pods[pods.len() - 1].with(&["metadata", "name"], format!("{name}-more"));
         pods.push(extra);
@@ -304,7 +294,7 @@ pub fn group(name: &str, dice: &Dice) -> Group {
     Group { pods, prebuilt }
 }
 
-/// A Workload that a user makes for a group.
+/// A Workload that a user creates for a group.
 fn workload(name: &str, meta: &Tree, size: usize, share: usize) -> Tree {
     let (namespace, queue) =
         (meta.text_at(&["metadata", "namespace"]), meta.text_at(&["metadata", "labels", labels::QUEUE]));

@@ -1,8 +1,8 @@
-//! Queues, whatever happens and whatever users do meanwhile.
+//! Queues under faults and user actions.
 //!
-//! Users fill queues with Jobs, JobSets, TrainJobs, pods and groups, and change and take away everything they can, while the
-//! controllers crash, lose the lead and see things late. [`laws`] looks after every step, [`rest`] when nothing happens any
-//! more. `cargo xtask sim queues` plays a thousand numbers in release; variables as in [`seeds`](crate::seeds).
+//! Users submit Jobs, JobSets, TrainJobs, pods and groups, and change and delete everything they can, while the controllers
+//! crash, lose leadership and have stale caches. [`laws`] checks after every step, [`rest`] when the world is idle.
+//! `cargo xtask sim queues` runs a thousand seeds in release mode; variables as in [`seeds`](crate::seeds).
 
 mod laws;
 mod made;
@@ -14,16 +14,16 @@ mod users;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use muster_api::selector::Selector;
-use muster_control::queueing::Settings;
+use muster_api::selector::LabelSelector;
+use muster_control::queueing::QueueControllerConfig;
 use muster_control::training::DeadlineClock;
-use muster_node::plane::Told;
-use muster_queue::engine::spec::{Settings as EngineSettings, ShareRule};
-use muster_queue::jobs::ancestors::Managed;
-use muster_queue::jobs::plan::Settings as JobSettings;
-use muster_queue::life::settings::{ReadyRules, Settings as LifeSettings};
-use muster_queue::pods::plan::Settings as PodSettings;
-use muster_sim::{Dice, Faults, World};
+use muster_node::control_plane::ControllerOptions;
+use muster_queue::engine::spec::{EngineSettings, FairSharingStrategy};
+use muster_queue::jobs::owner_chain::ManagedKinds;
+use muster_queue::jobs::reconciler::JobReconcilerSettings as JobSettings;
+use muster_queue::pods::reconciler::PodReconcilerSettings as PodSettings;
+use muster_queue::reconcilers::settings::{PodsReadyPolicy, ReconcilerSettings as LifeSettings};
+use muster_sim::{Faults, SeededRng, World};
 use muster_tree::{Text, Tree, tree};
 
 use crate::scenario::minutes;
@@ -46,7 +46,6 @@ pub struct Kind {
     pub mix: [usize; 4],
     /// How often TrainJobs come; where they never do, they are not served.
     pub train: usize,
-    /// Whether queues preempt.
     pub preempts: bool,
     /// Whether shares are fair.
     pub fair: bool,
@@ -110,10 +109,11 @@ pub const TRAINED: [Kind; 3] = [
 ];
 
 impl Kind {
-    /// What controllers are told in such a world.
-    pub fn told(self, seed: u64) -> Told {
-        let rules = vec![ShareRule::LessThanOrEqualToFinalShare, ShareRule::LessThanInitialShare];
-        let ready = self.ready.then(|| ReadyRules {
+    /// Controller settings with queues.
+    pub fn told(self, seed: u64) -> ControllerOptions {
+        let rules =
+            vec![FairSharingStrategy::LessThanOrEqualToFinalShare, FairSharingStrategy::LessThanInitialShare];
+        let ready = self.ready.then(|| PodsReadyPolicy {
             timeout: Duration::from_secs(20),
             recovery_timeout: Some(Duration::from_secs(20)),
             block_admission: seed.is_multiple_of(3),
@@ -121,22 +121,22 @@ impl Kind {
             backoff_base: Duration::from_secs(2),
             backoff_max: Duration::from_secs(10),
         });
-        let queues = Settings {
+        let queues = QueueControllerConfig {
             engine: EngineSettings {
                 heads_per_cycle: 1 + usize::try_from(seed % 2).expect("small"),
-                fair_sharing: self.fair.then_some(rules),
+                fair_sharing_strategies: self.fair.then_some(rules),
                 block_admission: ready.as_ref().is_some_and(|it| it.block_admission),
                 ..EngineSettings::default()
             },
-            jobs: JobSettings { tells_pods_ready: self.ready, ..JobSettings::default() },
-            pods: PodSettings { tells_ready: self.ready, ..PodSettings::default() },
-            life: LifeSettings { ready, ..LifeSettings::default() },
-            managed: Managed { enabled: self.enabled(), ..Managed::default() },
-            namespaces: Selector::of(Some(&tree!({}))),
-            ..Settings::default()
+            jobs: JobSettings { reports_pods_ready: self.ready, ..JobSettings::default() },
+            pods: PodSettings { reports_pods_ready: self.ready, ..PodSettings::default() },
+            life: LifeSettings { pods_ready: ready, ..LifeSettings::default() },
+            managed: ManagedKinds { enabled: self.enabled(), ..ManagedKinds::default() },
+            namespaces: LabelSelector::of(Some(&tree!({}))),
+            ..QueueControllerConfig::default()
         };
         let training = (self.train > 0).then(|| training::told(DeadlineClock::Auto, seed).training).flatten();
-        Told { queues: Some(queues), training, ..Told::default() }
+        ControllerOptions { queues: Some(queues), training, ..ControllerOptions::default() }
     }
 
     fn enabled(self) -> BTreeSet<Text> {
@@ -150,14 +150,14 @@ impl Kind {
 pub struct Town<'a> {
     pub world: &'a mut World,
     pub kind: Kind,
-    pub dice: Dice,
+    pub dice: SeededRng,
     pub watch: Watch,
     pub queues: BTreeMap<&'static str, Queue>,
     /// Pods of groups that come later.
     pub later: Vec<Tree>,
     /// All groups there were.
     pub groups: Vec<Group>,
-    /// How many things were made.
+    /// The number of created objects.
     pub born: u32,
     /// What users did, in numbers.
     pub done: BTreeMap<&'static str, u64>,
@@ -168,7 +168,7 @@ impl<'a> Town<'a> {
         Town {
             world,
             kind,
-            dice: Dice::new(seed ^ 0x0009_0e5e),
+            dice: SeededRng::new(seed ^ 0x0009_0e5e),
             watch: Watch::default(),
             queues: BTreeMap::new(),
             later: Vec::new(),
@@ -178,13 +178,13 @@ impl<'a> Town<'a> {
         }
     }
 
-    /// Lets time pass and looks after every step.
+    /// Runs for some time with checks after every step.
     pub fn run(&mut self, faults: Faults, time: Duration) {
         let watch = &mut self.watch;
-        self.world.run_watched(faults, time, &mut |world| watch.look(world));
+        self.world.run_with_checks(faults, time, &mut |world| watch.look(world));
     }
 
-    /// Plays to the end: what users do, then rest, then plenty for everybody, then nothing is left.
+    /// Runs to the end: user actions, then idle, then enough quota for all, then deletion of everything.
     fn play(&mut self, faults: Faults) {
         self.settle_down();
         self.run(faults, Duration::from_secs(2));

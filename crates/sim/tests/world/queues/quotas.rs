@@ -28,7 +28,7 @@ struct Quota {
 /// All quotas there are.
 #[derive(Debug, Default)]
 pub struct Quotas {
-    /// What everybody owns, and the cohort above.
+    /// The quotas of all queues and of the cohort.
     owned: BTreeMap<Place, BTreeMap<Pair, Quota>>,
     above: BTreeMap<Place, Text>,
 }
@@ -67,7 +67,7 @@ impl Quotas {
         own.into_iter().flat_map(BTreeMap::keys).cloned().collect()
     }
 
-    /// What a queue may still take; `None` where its cohorts stand above each other in a circle: it may take nothing.
+    /// The available quota of a queue; `None` if its cohorts form a cycle, which blocks admission.
     pub fn available(&self, used: &Used, queue: &Text, pair: &Pair) -> Option<i64> {
         let place = Place::Queue(queue.clone());
         (!self.is_circular(&place)).then(|| Sum { quotas: self, used, pair }.available(&place))
@@ -113,7 +113,7 @@ impl Sum<'_> {
         self.quota(place).nominal + below.map(|child| self.subtree(child) - self.kept(child)).sum::<i64>()
     }
 
-    /// The part of it that nobody else ever sees.
+    /// The part that is not lent.
     fn kept(&self, place: &Place) -> i64 {
         self.quota(place).lending.map_or(0, |lent| (self.subtree(place) - lent).max(0))
     }

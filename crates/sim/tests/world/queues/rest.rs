@@ -1,21 +1,22 @@
-//! What holds when nothing happens any more: nobody waits who could run, everybody who waits is told why, statuses tell what
-//! is held, and nothing is stuck.
+//! Invariants of an idle world: no Workload is pending that could be admitted, every pending Workload reports its reason,
+//! statuses report the usage, and nothing is stuck.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use muster_api::client::Kind;
 use muster_api::kinds::{JOBS, JOBSETS, PODS};
 use muster_api::meta;
 use muster_api::pod_requests::effective;
-use muster_api::port::Kind;
-use muster_api::queue::words::{annotations, conditions, finalizers, labels};
+use muster_api::queue::consts::{annotations, conditions, finalizers, labels};
 use muster_api::queue::{
-    ClusterQueueFacts, CohortFacts, LocalQueueFacts, QueueStatus, StopPolicy, Strategy, WorkloadFacts, kinds,
+    ClusterQueueFacts, CohortFacts, LocalQueueFacts, QueueStatus, QueueingStrategy, StopPolicy,
+    WorkloadFacts, kinds,
 };
 use muster_api::train::kinds::TRAIN_JOBS;
-use muster_queue::engine::assign::Mode;
 use muster_queue::engine::decision::{Decision, NO_LONGER_FITS};
-use muster_queue::engine::workload::{Info, Stand};
-use muster_queue::pods::hash;
+use muster_queue::engine::flavor_assigner::AssignmentMode;
+use muster_queue::engine::workload::{QuotaStatus, WorkloadInfo};
+use muster_queue::pods::role_hash;
 use muster_sim::World;
 use muster_tree::{Text, Tree};
 
@@ -37,7 +38,6 @@ pub fn check(world: &mut World) {
     is_quiet_for(world, minutes(10));
 }
 
-/// All there is.
 struct Picture {
     workloads: Vec<WorkloadFacts>,
     pods: Vec<Tree>,
@@ -50,7 +50,7 @@ struct Picture {
 
 impl Picture {
     fn of(world: &World) -> Picture {
-        let all = |kind: &Kind| world.all(kind).into_iter().map(|it| it.tree).collect::<Vec<Tree>>();
+        let all = |kind: &Kind| world.list(kind).into_iter().map(|it| it.tree).collect::<Vec<Tree>>();
         Picture {
             workloads: all(&kinds::WORKLOADS).iter().map(WorkloadFacts::of).collect(),
             pods: all(&PODS),
@@ -79,7 +79,7 @@ impl Picture {
     fn pods(&self) {
         for pod in &self.pods {
             let name = meta::name(pod);
-            let goes = meta::deleting(pod).is_some();
+            let goes = meta::deletion_timestamp(pod).is_some();
             let of = self.workload_of(pod);
             // Pods of a group count, or keep the place of those that replace them, until the group has ended.
             let counts = of.is_some_and(|it| !it.is_finished() && !it.deleting && is_grouped(pod));
@@ -112,11 +112,11 @@ impl Picture {
         self.workloads.iter().filter(move |it| it.controller().is_some_and(|owner| owner.uid == uid))
     }
 
-    /// Whoever was admitted runs, and nobody else does.
+    /// Admitted Workloads run, and no other does.
     fn jobs(&self) {
         for job in self.jobs.iter().chain(&self.sets).chain(&self.trainings) {
             let name = meta::name(job);
-            assert!(meta::deleting(job).is_none(), "{name} does not go: {job:?}");
+            assert!(meta::deletion_timestamp(job).is_none(), "{name} does not go: {job:?}");
             let ends = |it: &Tree| {
                 ["Complete", "Failed", "Completed"].contains(&it.str_at(&["type"]))
                     && it.str_at(&["status"]) == "True"
@@ -142,22 +142,22 @@ impl Picture {
 
     /// Pods that run for a Job, for the Jobs of a JobSet, or for the JobSet of a TrainJob.
     fn alive_below(&self, uid: &Text) -> usize {
-        let owned = |tree: &&Tree, by: &Text| meta::controller(tree).is_some_and(|it| it.uid == *by);
+        let owned = |tree: &&Tree, by: &Text| meta::controller_of(tree).is_some_and(|it| it.uid == *by);
         let pods = self.pods.iter().filter(|pod| owned(pod, uid) && !has_ended(pod)).count();
         let jobs = self.jobs.iter().chain(&self.sets).filter(|job| owned(job, uid)).map(meta::uid);
         pods + jobs.map(|job| self.alive_below(&job)).sum::<usize>()
     }
 
-    /// Thousandths of a CPU that those pods ask for, as the server stores it.
+    /// CPU requests of those pods in thousandths, as stored.
     fn cpu_below(&self, uid: &Text) -> i64 {
-        let owned = |tree: &&Tree, by: &Text| meta::controller(tree).is_some_and(|it| it.uid == *by);
+        let owned = |tree: &&Tree, by: &Text| meta::controller_of(tree).is_some_and(|it| it.uid == *by);
         let pods = self.pods.iter().filter(|pod| owned(pod, uid) && !has_ended(pod));
         let asked = pods.map(|pod| effective(pod, &[]).get("cpu").copied().unwrap_or(0)).sum::<i64>();
         let jobs = self.jobs.iter().chain(&self.sets).filter(|job| owned(job, uid)).map(meta::uid);
         asked + jobs.map(|job| self.cpu_below(&job)).sum::<i64>()
     }
 
-    /// Everybody who waits was told a reason, and it is true.
+    /// Every pending Workload has a condition with the true reason.
     fn reasons(&self) {
         for it in self.workloads.iter().filter(|it| !it.is_finished()) {
             let name = &it.name;
@@ -177,7 +177,7 @@ impl Picture {
         }
     }
 
-    /// What stands in the way of a Workload, where one look tells; `None` where quota does.
+    /// Why a Workload cannot be admitted, apart from quota.
     fn obvious(&self, it: &WorkloadFacts) -> Option<&'static str> {
         if !it.active {
             return Some("Deactivated");
@@ -191,7 +191,7 @@ impl Picture {
         None
     }
 
-    /// Queues tell what is held and who waits.
+    /// The status of queues reports usage and pending Workloads.
     fn statuses(&self) {
         for queue in &self.queues {
             let (facts, status) = (ClusterQueueFacts::of(queue), status_of(queue));
@@ -270,32 +270,33 @@ fn tells(name: &str, status: &QueueStatus, holders: &[&WorkloadFacts]) {
     }
 }
 
-/// What the engine refuses, one that knows nothing of the past refuses too; and whom it would let in at once does not wait,
-/// unless its queue goes strictly by the order.
+/// A rebuilt engine makes the same decisions, and no Workload is pending that it would admit at once, except in queues with
+/// `StrictFIFO`.
 fn nobody_sleeps(world: &World) {
     let engine = engine(world).expect("the controllers have seen everything");
-    let open: Vec<&Info> = engine.known().filter(|(_, open)| *open).map(|(info, _)| info).collect();
+    let open: Vec<&WorkloadInfo> =
+        engine.workload_infos().filter(|(_, open)| *open).map(|(info, _)| info).collect();
     assert!(open.is_empty(), "what was decided was never written: {open:#?}");
     let mut twin = engine.rebuilt();
     for _ in 0..CYCLES_MAX {
-        for decision in twin.cycle(world.now()) {
+        for decision in twin.run_cycle(world.now()) {
             assert!(!matches!(decision, Decision::Admit(_)), "asleep: {decision:?}");
         }
-        if !twin.is_restless() {
+        if !twin.has_work() {
             break;
         }
     }
     let mut tried = engine.clone();
     let picture = Picture::of(world);
     let cohorts: Vec<CohortFacts> =
-        world.all(&kinds::COHORTS).iter().map(|it| CohortFacts::of(&it.tree)).collect();
-    let waits: Vec<(Info, ClusterQueueFacts)> = engine
-        .known()
+        world.list(&kinds::COHORTS).iter().map(|it| CohortFacts::of(&it.tree)).collect();
+    let waits: Vec<(WorkloadInfo, ClusterQueueFacts)> = engine
+        .workload_infos()
         .filter(|(info, _)| may_be_tried(info))
         .filter_map(|(info, _)| Some((info.clone(), queue_of(world, info)?)))
-        .filter(|(_, queue)| tried.idle(&queue.name).is_none())
+        .filter(|(_, queue)| tried.inactive_reason(&queue.name).is_none())
         .collect();
-    let is_strict = |queue: &ClusterQueueFacts| queue.strategy == Strategy::StrictFifo;
+    let is_strict = |queue: &ClusterQueueFacts| queue.strategy == QueueingStrategy::StrictFifo;
     let strict = waits.iter().filter(|(_, queue)| is_strict(queue));
     let strict: BTreeSet<Text> = strict.map(|(_, queue)| top_of(queue, &cohorts)).collect();
     for (info, queue) in waits.iter().filter(|(_, queue)| !is_strict(queue)) {
@@ -307,8 +308,9 @@ fn nobody_sleeps(world: &World) {
         // may be passed over for it as long as it waits.
         let passed_over = told.is_some_and(|it| it.message == NO_LONGER_FITS);
         let passed_over = passed_over && strict.contains(&top_of(queue, &cohorts));
-        let fits = tried.try_out(info).is_ok_and(|it| it.assignment.mode() == Mode::Fit);
-        assert!(!fits || passed_over, "{:?} fits and waits: {:#?}", info.key, tried.why(&info.key));
+        let fits =
+            tried.dry_run(info).is_ok_and(|it| it.assignment.representative_mode() == AssignmentMode::Fit);
+        assert!(!fits || passed_over, "{:?} fits and waits: {:#?}", info.key, tried.explain(&info.key));
     }
 }
 
@@ -325,28 +327,29 @@ fn top_of(queue: &ClusterQueueFacts, cohorts: &[CohortFacts]) -> Text {
     cohorts.iter().fold(queue.cohort.clone(), |top, _| above(top))
 }
 
-/// Whether a Workload has pods of this one's role: one that replaces another and is unlike it is nobody's replacement, and
-/// waits.
+/// Whether a Workload has a pod set for this pod. A replacement pod with another shape matches no pod set and stays
+/// pending.
 fn has_place_for(workload: &WorkloadFacts, pod: &Tree) -> bool {
     let by_total = meta::annotation(pod, annotations::POD_GROUP_TOTAL_COUNT).is_some();
-    !by_total || workload.pod_sets.iter().any(|set| set.name == hash::role(pod))
+    !by_total || workload.pod_sets.iter().any(|set| set.name == role_hash::role_hash(pod))
 }
 
 /// Whether nothing but quota can keep it.
-fn may_be_tried(info: &Info) -> bool {
-    let free = !info.on_hold && info.requeue_at.is_none() && !info.checks_failed && info.wrong.is_none();
-    info.stand == Stand::Waiting && free
+fn may_be_tried(info: &WorkloadInfo) -> bool {
+    let free =
+        !info.on_hold && info.requeue_at.is_none() && !info.checks_failed && info.invalid_resources.is_none();
+    info.status == QuotaStatus::Pending && free
 }
 
 /// The queue to which a LocalQueue that takes work leads.
-fn queue_of(world: &World, info: &Info) -> Option<ClusterQueueFacts> {
+fn queue_of(world: &World, info: &WorkloadInfo) -> Option<ClusterQueueFacts> {
     let picture = Picture::of(world);
     let mut locals = picture.locals.iter().map(LocalQueueFacts::of);
     let local = locals.find(|it| it.namespace == info.key.namespace && it.name == info.local_queue)?;
     (local.stop == StopPolicy::None && !local.deleting).then(|| picture.queue(&local.cluster_queue))?
 }
 
-/// With plenty for everybody, everybody runs or has ended, but for those who wait for pods that nobody makes.
+/// With enough quota every Workload runs or is finished, except groups without enough pods.
 pub fn everybody_runs(world: &World) {
     let picture = Picture::of(world);
     for it in picture.workloads.iter().filter(|it| !it.is_finished() && !it.has_quota()) {
@@ -367,12 +370,12 @@ pub fn everybody_runs(world: &World) {
 /// Everything that waited or ran was deleted: nothing is left of it.
 pub fn nothing_is_left(world: &World) {
     for kind in [&TRAIN_JOBS, &JOBSETS, &JOBS, &PODS, &kinds::WORKLOADS] {
-        let left = world.all(kind);
+        let left = world.list(kind);
         assert!(left.is_empty(), "{} are left: {left:#?}", kind.plural);
     }
     let mut engine = engine(world).expect("the controllers have seen everything").clone();
-    for queue in world.all(&kinds::CLUSTER_QUEUES) {
-        let usage = engine.usage(&meta::name(&queue.tree)).expect("the queue is known");
+    for queue in world.list(&kinds::CLUSTER_QUEUES) {
+        let usage = engine.cluster_queue_usage(&meta::name(&queue.tree)).expect("the queue is known");
         assert_eq!((usage.reserving, usage.pending), (0, 0), "{}: {usage:?}", meta::name(&queue.tree));
     }
 }
@@ -380,7 +383,7 @@ pub fn nothing_is_left(world: &World) {
 /// The queues were deleted, too.
 pub fn no_queue_is_left(world: &World) {
     for kind in [&kinds::LOCAL_QUEUES, &kinds::CLUSTER_QUEUES, &kinds::COHORTS, &kinds::RESOURCE_FLAVORS] {
-        let left = world.all(kind);
+        let left = world.list(kind);
         assert!(left.is_empty(), "{} are left: {left:#?}", kind.plural);
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use muster_api::client::{ApiObject, DeletionPropagation, Kind, RequestVerb};
 use muster_api::kinds::{CONFIG_MAPS, JOBS, JOBSETS, NAMESPACES as NAMESPACE_KIND, NODES, PODS};
 use muster_api::meta;
 use muster_api::pod::PodFacts;
-use muster_api::port::{Act, Cascade, Kind, Object};
+use muster_api::queue::consts::labels;
 use muster_api::queue::kinds;
-use muster_api::queue::words::labels;
 use muster_api::train::kinds::{CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS};
 use muster_api::train::snapshot_name;
 use muster_sim::Faults;
@@ -17,7 +17,7 @@ use super::Town;
 use super::made::{self, CLASSES, COHORTS, FLAVORS, NAMESPACES, QUEUES, Queue, Quota, one};
 
 impl Town<'_> {
-    /// Makes the queues, and everything they need.
+    /// Creates the queues and everything they need.
     pub fn settle_down(&mut self) {
         let space = tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACES[1]}});
         self.world.create(&NAMESPACE_KIND, &space).unwrap();
@@ -31,7 +31,7 @@ impl Town<'_> {
             self.world.create(&CLUSTER_TRAINING_RUNTIMES, runtime).unwrap();
         }
         for (name, parent) in COHORTS.into_iter().zip([Some("top"), Some("top"), None]) {
-            if self.dice.once_in(2) {
+            if self.dice.one_in(2) {
                 self.world.create(&kinds::COHORTS, &made::cohort(name, parent, &self.dice)).unwrap();
             }
         }
@@ -61,13 +61,13 @@ impl Town<'_> {
             7 => self.lose_node(),
             _ => self.come_one(),
         }
-        if self.kind.train > 0 && self.dice.once_in(2) {
+        if self.kind.train > 0 && self.dice.one_in(2) {
             self.disturb_training();
         }
-        if self.kind.edits && self.dice.once_in(2) {
+        if self.kind.edits && self.dice.one_in(2) {
             self.edit();
         }
-        if self.dice.once_in(8) && faults != Faults::none() {
+        if self.dice.one_in(8) && faults != Faults::none() {
             self.change_leader(faults);
         }
     }
@@ -114,13 +114,13 @@ impl Town<'_> {
         self.did("groups made");
     }
 
-    /// Somebody stops a TrainJob by hand, deletes it, or takes away what it kept of its runtime.
+    /// A user suspends a TrainJob, deletes it, or removes the stored snapshot of its runtime.
     fn disturb_training(&mut self) {
         let Some(one) = self.any(&TRAIN_JOBS) else { return };
         match self.dice.below(3) {
             0 => {
                 self.world
-                    .call(&TRAIN_JOBS, &one.tree, Act::Merge(tree!({"spec": {"suspend": true}})))
+                    .send(&TRAIN_JOBS, &one.tree, RequestVerb::MergePatch(tree!({"spec": {"suspend": true}})))
                     .unwrap();
                 self.did("TrainJobs suspended by hand");
             }
@@ -138,7 +138,7 @@ impl Town<'_> {
         }
     }
 
-    /// A pod of a group comes that was not there yet.
+    /// Creates a missing pod of a group.
     fn come_one(&mut self) {
         if !self.later.is_empty() {
             let pod = self.later.remove(0);
@@ -154,7 +154,7 @@ impl Town<'_> {
         }
     }
 
-    /// Somebody makes another pod for a group, whether it needs one or not.
+    /// A user creates another pod of a group, whether it needs one or not.
     fn replace(&mut self) {
         if self.groups.is_empty() {
             return;
@@ -167,14 +167,20 @@ impl Town<'_> {
         self.did("replacements made");
     }
 
-    fn any(&self, kind: &Kind) -> Option<Object> {
-        let all = self.world.all(kind);
+    fn any(&self, kind: &Kind) -> Option<ApiObject> {
+        let all = self.world.list(kind);
         (!all.is_empty()).then(|| all[self.dice.below(all.len())].clone())
     }
 
     fn delete(&mut self, kind: &Kind, object: &Tree) {
-        let cascade = if self.dice.once_in(3) { Cascade::Foreground } else { Cascade::Background };
-        self.world.call(kind, object, Act::Delete { cascade, grace_secs: None }).unwrap();
+        let cascade = if self.dice.one_in(3) {
+            DeletionPropagation::Foreground
+        } else {
+            DeletionPropagation::Background
+        };
+        self.world
+            .send(kind, object, RequestVerb::Delete { propagation_policy: cascade, grace_secs: None })
+            .unwrap();
     }
 
     fn delete_some(&mut self, kind: &Kind, what: &'static str) {
@@ -183,8 +189,8 @@ impl Town<'_> {
         let group = meta::label(&one.tree, labels::POD_GROUP_NAME).map(Text::from);
         self.delete(kind, &one.tree);
         self.did(what);
-        if let Some(group) = group.filter(|_| *kind == PODS && self.dice.once_in(2)) {
-            for pod in self.world.all(&PODS) {
+        if let Some(group) = group.filter(|_| *kind == PODS && self.dice.one_in(2)) {
+            for pod in self.world.list(&PODS) {
                 if meta::label(&pod.tree, labels::POD_GROUP_NAME) == Some(group.as_str()) {
                     self.delete(&PODS, &pod.tree);
                 }
@@ -197,44 +203,53 @@ impl Town<'_> {
         let Some(one) = self.any(&kinds::WORKLOADS) else { return };
         let active = one.tree.bool_at(&["spec", "active"]) == Some(false);
         let patch = tree!({"spec": {"active": active}});
-        self.world.call(&kinds::WORKLOADS, &one.tree, Act::Merge(patch)).unwrap();
+        self.world.send(&kinds::WORKLOADS, &one.tree, RequestVerb::MergePatch(patch)).unwrap();
         self.did(if active { "Workloads activated" } else { "Workloads deactivated" });
     }
 
     /// Lets a pod that runs, or will, fail.
     fn spoil(&mut self) {
-        let mut pods = self.world.all(&PODS);
-        pods.retain(|it| meta::deleting(&it.tree).is_none() && !PodFacts::of(&it.tree).phase.ended());
+        let mut pods = self.world.list(&PODS);
+        pods.retain(|it| {
+            meta::deletion_timestamp(&it.tree).is_none() && !PodFacts::of(&it.tree).phase.is_terminal()
+        });
         if pods.is_empty() {
             return;
         }
         let pod = pods[self.dice.below(pods.len())].clone();
         let notes = tree!({"muster.dev/sim-run-seconds": "0", "muster.dev/sim-exit-code": "1"});
         let patch = tree!({"metadata": {"annotations": notes}});
-        self.world.call(&PODS, &pod.tree, Act::Merge(patch)).unwrap();
+        self.world.send(&PODS, &pod.tree, RequestVerb::MergePatch(patch)).unwrap();
         self.did("pods spoiled");
     }
 
     fn lose_node(&mut self) {
-        if self.world.all(&NODES).len() > 1
+        if self.world.list(&NODES).len() > 1
             && let Some(node) = self.any(&NODES)
         {
             self.world
-                .call(&NODES, &node.tree, Act::Delete { cascade: Cascade::Background, grace_secs: None })
+                .send(
+                    &NODES,
+                    &node.tree,
+                    RequestVerb::Delete {
+                        propagation_policy: DeletionPropagation::Background,
+                        grace_secs: None,
+                    },
+                )
                 .unwrap();
             self.did("nodes lost");
         }
     }
 
-    /// Nobody leads for a while, in which users go on.
+    /// No leader for a while, in which users continue.
     fn change_leader(&mut self, faults: Faults) {
-        self.world.depose();
+        self.world.lose_leadership();
         self.submit();
         self.run(faults, Duration::from_secs(1 + self.dice.next() % 5));
         if self.kind.edits {
             self.edit();
         }
-        self.world.take_lead();
+        self.world.acquire_leadership();
         self.did("changes of the lead");
     }
 
@@ -270,13 +285,13 @@ impl Town<'_> {
         let there = self.find(&kinds::CLUSTER_QUEUES, "", name);
         self.queues.insert(name, queue);
         if let Some(there) = there {
-            self.world.call(&kinds::CLUSTER_QUEUES, &there.tree, Act::Merge(patch)).unwrap();
+            self.world.send(&kinds::CLUSTER_QUEUES, &there.tree, RequestVerb::MergePatch(patch)).unwrap();
             self.did(what);
         }
     }
 
-    fn find(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Object> {
-        let mut all = self.world.all(kind).into_iter();
+    fn find(&self, kind: &Kind, namespace: &str, name: &str) -> Option<ApiObject> {
+        let mut all = self.world.list(kind).into_iter();
         all.find(|it| meta::namespace(&it.tree) == *namespace && meta::name(&it.tree) == *name)
     }
 
@@ -285,12 +300,12 @@ impl Town<'_> {
         if let Some(there) = self.find(&kinds::LOCAL_QUEUES, namespace, name) {
             let stop = one(&self.dice, &["None", "None", "Hold", "HoldAndDrain"]);
             let patch = tree!({"spec": {"stopPolicy": stop}});
-            self.world.call(&kinds::LOCAL_QUEUES, &there.tree, Act::Merge(patch)).unwrap();
+            self.world.send(&kinds::LOCAL_QUEUES, &there.tree, RequestVerb::MergePatch(patch)).unwrap();
             self.did("LocalQueues stopped or started");
         }
     }
 
-    /// Deletes what is there, makes what is not.
+    /// Deletes an existing object, or creates a missing one.
     fn make_or_delete(&mut self, kind: &Kind, object: &Tree, what: &'static str) {
         match self.find(kind, &meta::namespace(object), &meta::name(object)) {
             Some(there) => self.delete(kind, &there.tree),
@@ -301,16 +316,16 @@ impl Town<'_> {
 
     fn edit_cohort(&mut self) {
         let name = one(&self.dice, &COHORTS);
-        // Sometimes cohorts stand above each other in a circle.
+        // Sometimes the cohorts form a cycle.
         let parent = one(&self.dice, &[Some("top"), Some("left"), None]);
         let parent = parent.filter(|it| *it != name);
         let cohort = made::cohort(name, parent, &self.dice);
         match self.find(&kinds::COHORTS, "", name) {
-            Some(there) if self.dice.once_in(2) => self.delete(&kinds::COHORTS, &there.tree),
+            Some(there) if self.dice.one_in(2) => self.delete(&kinds::COHORTS, &there.tree),
             Some(there) => {
                 let above = cohort.at(&["spec", "parentName"]).cloned().unwrap_or(Tree::Null);
                 let patch = cohort.with(&["spec", "parentName"], above);
-                self.world.call(&kinds::COHORTS, &there.tree, Act::Merge(patch)).unwrap();
+                self.world.send(&kinds::COHORTS, &there.tree, RequestVerb::MergePatch(patch)).unwrap();
             }
             None => drop(self.world.create(&kinds::COHORTS, &cohort).unwrap()),
         }
@@ -322,20 +337,20 @@ impl Town<'_> {
         let value = one(&self.dice, &[1, 10, 100, 1000]);
         if let Some(there) = self.find(&kinds::PRIORITY_CLASSES, "", name) {
             self.world
-                .call(&kinds::PRIORITY_CLASSES, &there.tree, Act::Merge(tree!({"value": value})))
+                .send(&kinds::PRIORITY_CLASSES, &there.tree, RequestVerb::MergePatch(tree!({"value": value})))
                 .unwrap();
             self.did("classes of priority changed");
         }
     }
 
-    /// Everything is there, and there is enough for everybody.
+    /// All objects exist, with enough quota for all Workloads.
     pub fn give_plenty(&mut self) {
         for name in FLAVORS {
             self.make(&kinds::RESOURCE_FLAVORS, &made::flavor(name), &tree!({}));
         }
-        for cohort in self.world.all(&kinds::COHORTS) {
+        for cohort in self.world.list(&kinds::COHORTS) {
             let patch = tree!({"spec": {"parentName": null}});
-            self.world.call(&kinds::COHORTS, &cohort.tree, Act::Merge(patch)).unwrap();
+            self.world.send(&kinds::COHORTS, &cohort.tree, RequestVerb::MergePatch(patch)).unwrap();
         }
         for name in QUEUES {
             let plenty = Quota { nominal: 1000, borrowing: None, lending: None };
@@ -348,26 +363,26 @@ impl Town<'_> {
                 self.make(&kinds::LOCAL_QUEUES, &local, &local);
             }
         }
-        for one in self.world.all(&kinds::WORKLOADS) {
+        for one in self.world.list(&kinds::WORKLOADS) {
             let patch = tree!({"spec": {"active": true}});
-            self.world.call(&kinds::WORKLOADS, &one.tree, Act::Merge(patch)).unwrap();
+            self.world.send(&kinds::WORKLOADS, &one.tree, RequestVerb::MergePatch(patch)).unwrap();
         }
     }
 
-    /// Makes an object, or changes the one that is there. What is on its way out stays so as long as it is in use.
+    /// Creates or updates an object. A terminating object in use stays terminating.
     fn make(&mut self, kind: &Kind, object: &Tree, patch: &Tree) {
         let Some(there) = self.find(kind, &meta::namespace(object), &meta::name(object)) else {
             self.world.create(kind, object).unwrap();
             return;
         };
-        self.world.call(kind, &there.tree, Act::Merge(patch.clone())).unwrap();
+        self.world.send(kind, &there.tree, RequestVerb::MergePatch(patch.clone())).unwrap();
     }
 
     /// Deletes everything that waits or runs.
     pub fn clear_away(&mut self) {
         let training = (self.kind.train > 0).then_some(&TRAIN_JOBS);
         for kind in training.into_iter().chain([&JOBSETS, &JOBS, &PODS, &kinds::WORKLOADS]) {
-            for one in self.world.all(kind) {
+            for one in self.world.list(kind) {
                 // What went with another that was deleted before it.
                 if self.find(kind, &meta::namespace(&one.tree), &meta::name(&one.tree)).is_some() {
                     self.delete(kind, &one.tree);
@@ -376,11 +391,10 @@ impl Town<'_> {
         }
     }
 
-    /// Deletes the queues.
     pub fn take_queues_away(&mut self) {
         for kind in [&kinds::LOCAL_QUEUES, &kinds::CLUSTER_QUEUES, &kinds::COHORTS, &kinds::RESOURCE_FLAVORS]
         {
-            for one in self.world.all(kind) {
+            for one in self.world.list(kind) {
                 self.delete(kind, &one.tree);
             }
         }

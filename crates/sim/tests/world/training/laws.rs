@@ -1,18 +1,18 @@
-//! Reads everything that was written, in order, and says what must never have been.
+//! Invariants over the whole history of writes.
 //!
-//! Nothing ends by its deadline or goes by its time to live before that is over, nor, where nothing goes wrong, a second
-//! later. An end is for ever, and told before the TrainJob goes. No JobSet is made for a TrainJob that has ended. Keys and
-//! what is kept of a runtime are made once.
+//! No TrainJob fails by its deadline or is deleted by its TTL early, nor, without faults, more than a second late. A
+//! terminal condition never reverts, and is written before the TrainJob is deleted. No JobSet is created for a finished
+//! TrainJob. SSH keys and the runtime snapshot are created once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use muster_api::client::Uid;
 use muster_api::meta;
 use muster_api::paths::condition as path;
-use muster_api::port::Uid;
 use muster_api::time::Time;
 use muster_api::train::TrainJobFacts;
-use muster_api::train::words::{SNAPSHOT_SUFFIX, TRAIN_JOB, conditions};
+use muster_api::train::consts::{SNAPSHOT_SUFFIX, TRAIN_JOB, conditions};
 use muster_control::training::DeadlineClock;
 use muster_sim::Faults;
 use muster_store::Record;
@@ -20,9 +20,9 @@ use muster_tree::{Text, Tree};
 
 use crate::jobsets::Trouble;
 
-/// How long after it is due something is done where nothing goes wrong: what is due at a second is done within it.
+/// Delay of a due action without faults: within the second it is due.
 const IN_TIME: Duration = Duration::from_secs(1);
-/// How long the end of a JobSet is on its way where nothing goes wrong.
+/// Delay of the end of a JobSet without faults.
 const ON_ITS_WAY: Duration = Duration::from_secs(2);
 
 /// What happened so far.
@@ -37,7 +37,6 @@ pub struct Laws {
     seen: Seen,
 }
 
-/// What is counted.
 #[derive(Default)]
 pub struct Seen {
     overdue: u64,
@@ -45,7 +44,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The counts, by the names of what tells them.
+    /// The counts by metric name.
     pub fn counts(&self) -> [(&'static str, u64); 3] {
         [
             ("trainjob_deadline_exceeded_total", self.overdue),
@@ -59,7 +58,7 @@ struct Job {
     facts: TrainJobFacts,
     /// Since when it may run.
     runs: Time,
-    /// Since when it goes or is gone.
+    /// When it was deleted or got a `deletionTimestamp`.
     goes: Option<Time>,
 }
 
@@ -69,7 +68,6 @@ impl Laws {
         Laws { clock, trouble, deleted, jobs, made, seen: Seen::default() }
     }
 
-    /// Reads on.
     pub fn read(mut self, records: &[(Time, Record)]) -> Seen {
         for (at, record) in records {
             match record.key.resource.as_str() {
@@ -98,7 +96,7 @@ impl Laws {
         self.jobs.insert(facts.uid.clone(), Job { facts, runs, goes: since });
     }
 
-    /// Whether nothing goes wrong here.
+    /// Whether the world runs without faults.
     fn is_calm(&self) -> bool {
         self.trouble.faults == Faults::none() && self.trouble.unseen.is_zero()
     }
@@ -109,7 +107,7 @@ impl Laws {
             return;
         }
         self.seen.overdue += 1;
-        let (name, secs) = (&new.name, new.deadline_secs.expect("it has a deadline"));
+        let (name, secs) = (&new.name, new.active_deadline_secs.expect("it has a deadline"));
         assert!(!new.suspend, "{name} failed while it was suspended");
         let from_start = match self.clock {
             DeadlineClock::Auto => new.queued,
@@ -124,7 +122,7 @@ impl Laws {
         assert!(!self.is_calm() || late < IN_TIME, "{name} failed {late:?} late");
     }
 
-    /// It goes: by a user, or since its time is over.
+    /// It is deleted, by a user or by its TTL.
     fn went(&mut self, at: Time, old: &Job, goes: Option<Time>) {
         let facts = &old.facts;
         if old.goes.is_some() || goes.is_none() || self.deleted.contains(&facts.uid) {
@@ -141,7 +139,7 @@ impl Laws {
         assert!(!self.is_calm() || late < bound, "{name} goes {late:?} late");
     }
 
-    /// A JobSet is made for who has not ended, and does not go.
+    /// A JobSet is only created for a TrainJob that is neither finished nor terminating.
     fn set(&mut self, at: Time, record: &Record) {
         let tree = &record.shown().tree;
         let (true, Some(owner)) = (is_new(record), owner(tree)) else { return };
@@ -160,7 +158,7 @@ impl Laws {
         );
     }
 
-    /// Keys and the runtime of a TrainJob are kept: made once.
+    /// SSH keys and the runtime snapshot of a TrainJob are created once.
     fn kept(&mut self, record: &Record) {
         let tree = &record.shown().tree;
         let name = meta::name(tree);
@@ -189,5 +187,5 @@ fn is_new(record: &Record) -> bool {
 
 /// The TrainJob that controls an object.
 fn owner(tree: &Tree) -> Option<Uid> {
-    meta::controller(tree).filter(|owner| owner.kind == TRAIN_JOB).map(|owner| owner.uid)
+    meta::controller_of(tree).filter(|owner| owner.kind == TRAIN_JOB).map(|owner| owner.uid)
 }

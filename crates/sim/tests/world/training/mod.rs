@@ -1,6 +1,6 @@
-//! TrainJobs, whatever happens and whatever users do meanwhile.
+//! TrainJobs under faults and user actions.
 //!
-//! A story begins with TrainJobs, users do something in each round, and then all must come to the end that it tells.
+//! A story starts with TrainJobs, users act in each round, and then every TrainJob must reach the expected end.
 //! `laws` reads everything that was ever written and says what must never have been.
 
 mod laws;
@@ -13,15 +13,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use muster_api::gang_make::{self, Gangs};
-use muster_api::port::{Act, Cascade, Kind, Uid};
+use muster_api::client::{DeletionPropagation, Kind, RequestVerb, Uid};
+use muster_api::gang_objects::{self, GangSupport};
 use muster_api::train::TrainJobFacts;
+use muster_api::train::consts::TRAIN_JOB;
 use muster_api::train::kinds::{CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS};
-use muster_api::train::words::TRAIN_JOB;
 use muster_api::{kinds, meta};
-use muster_control::training::{DeadlineClock, Settings};
-use muster_node::plane::{Told, Train};
-use muster_sim::{Dice, Faults, World};
+use muster_control::training::{DeadlineClock, TrainJobControllerConfig};
+use muster_node::control_plane::{ControllerOptions, TrainingOptions};
+use muster_sim::{Faults, SeededRng, World};
 use muster_tree::{Text, Tree, tree};
 
 use crate::jobsets::Trouble;
@@ -53,7 +53,7 @@ pub struct Story {
 /// Where a story is played.
 pub struct Stage<'a> {
     pub world: &'a mut World,
-    pub dice: Dice,
+    pub dice: SeededRng,
     /// TrainJobs that users deleted.
     pub deleted: BTreeSet<Uid>,
 }
@@ -74,16 +74,19 @@ pub fn scenarios() -> Vec<Scenario> {
     stories::all().into_iter().map(one).collect()
 }
 
-/// What controllers are told where there are TrainJobs.
-pub fn told(clock: DeadlineClock, seed: u64) -> Told {
-    let settings = Settings { clock, ..Settings::default() };
-    let entropy = Arc::new(Dice::new(seed ^ 0x7a11));
-    Told { training: Some(Train { settings, entropy }), ..Told::default() }
+/// Controller settings with TrainJobs.
+pub fn told(clock: DeadlineClock, seed: u64) -> ControllerOptions {
+    let settings = TrainJobControllerConfig { clock, ..TrainJobControllerConfig::default() };
+    let entropy = Arc::new(SeededRng::new(seed ^ 0x7a11));
+    ControllerOptions {
+        training: Some(TrainingOptions { settings, entropy }),
+        ..ControllerOptions::default()
+    }
 }
 
-/// Plays a story to its end, clears everything away and looks whether anything is left.
+/// Runs a story to its end, deletes everything and checks that nothing is left.
 pub fn perform(story: &Story, world: &mut World, trouble: Trouble, seed: u64) {
-    let mut stage = Stage { world, dice: Dice::new(seed ^ 0x0007_2a14), deleted: BTreeSet::new() };
+    let mut stage = Stage { world, dice: SeededRng::new(seed ^ 0x0007_2a14), deleted: BTreeSet::new() };
     for runtime in things::runtimes() {
         stage.world.create(&CLUSTER_TRAINING_RUNTIMES, &runtime).unwrap();
     }
@@ -102,10 +105,9 @@ pub fn perform(story: &Story, world: &mut World, trouble: Trouble, seed: u64) {
     clear_away(&mut stage, story.clock, trouble);
 }
 
-/// What holds when nothing happens any more: nothing is left of TrainJobs that are gone, and nothing runs for those that
-/// were active for too long.
+/// Invariants of an idle world: deleted TrainJobs leave no objects, and nothing runs past `activeDeadlineSeconds`.
 fn settled(world: &World) {
-    let jobs = world.all(&TRAIN_JOBS);
+    let jobs = world.list(&TRAIN_JOBS);
     for kind in made_kinds() {
         for (name, owner) in made(world, kind) {
             let job = jobs.iter().find(|it| meta::uid(&it.tree) == owner);
@@ -114,23 +116,23 @@ fn settled(world: &World) {
             assert!(!overdue || *kind != kinds::JOBSETS, "{name} was active for too long and has its JobSet");
         }
     }
-    let sets: BTreeSet<Uid> = world.all(&kinds::JOBSETS).iter().map(|it| meta::uid(&it.tree)).collect();
-    for job in world.all(&kinds::JOBS) {
-        let owner = meta::controller(&job.tree).expect("all Jobs here are of JobSets").uid;
+    let sets: BTreeSet<Uid> = world.list(&kinds::JOBSETS).iter().map(|it| meta::uid(&it.tree)).collect();
+    for job in world.list(&kinds::JOBS) {
+        let owner = meta::controller_of(&job.tree).expect("all Jobs here are of JobSets").uid;
         assert!(sets.contains(&owner), "{} has lost its JobSet", meta::name(&job.tree));
     }
 }
 
-/// Kinds of what TrainJobs are made into.
+/// Kinds of the child objects of TrainJobs.
 fn made_kinds() -> Vec<&'static Kind> {
-    let gangs = gang_make::kinds(Gangs::default());
+    let gangs = gang_objects::kinds(GangSupport::default());
     [&kinds::JOBSETS, &kinds::CONFIG_MAPS, &kinds::SECRETS].into_iter().chain(gangs).collect()
 }
 
 /// All objects of a kind that a TrainJob controls: names and the UID of that.
 fn made(world: &World, kind: &Kind) -> Vec<(Text, Uid)> {
-    let owned = world.all(kind).into_iter().filter_map(|it| {
-        let owner = meta::controller(&it.tree).filter(|owner| owner.kind == TRAIN_JOB)?;
+    let owned = world.list(kind).into_iter().filter_map(|it| {
+        let owner = meta::controller_of(&it.tree).filter(|owner| owner.kind == TRAIN_JOB)?;
         Some((meta::name(&it.tree), owner.uid))
     });
     owned.collect()
@@ -138,7 +140,7 @@ fn made(world: &World, kind: &Kind) -> Vec<(Text, Uid)> {
 
 /// Deletes all TrainJobs: nothing is left.
 fn clear_away(stage: &mut Stage<'_>, clock: DeadlineClock, trouble: Trouble) {
-    for job in stage.world.all(&TRAIN_JOBS) {
+    for job in stage.world.list(&TRAIN_JOBS) {
         stage.delete(&meta::name(&job.tree));
     }
     stage.world.run(trouble.faults, Duration::from_secs(20));
@@ -146,14 +148,14 @@ fn clear_away(stage: &mut Stage<'_>, clock: DeadlineClock, trouble: Trouble) {
     stage.obeyed(clock, trouble);
     let world = &stage.world;
     for kind in [&TRAIN_JOBS, &kinds::JOBSETS, &kinds::JOBS, &kinds::PODS] {
-        let left: Vec<Text> = world.all(kind).iter().map(|it| meta::name(&it.tree)).collect();
+        let left: Vec<Text> = world.list(kind).iter().map(|it| meta::name(&it.tree)).collect();
         assert!(left.is_empty(), "{} are left: {left:?}", kind.plural);
     }
     for kind in made_kinds() {
         assert_eq!(made(world, kind), [], "{} are left", kind.plural);
     }
-    let services = world.all(&kinds::SERVICES);
-    assert!(services.iter().all(|it| meta::controller(&it.tree).is_none()), "Services are left");
+    let services = world.list(&kinds::SERVICES);
+    assert!(services.iter().all(|it| meta::controller_of(&it.tree).is_none()), "Services are left");
     is_quiet_for(stage.world, minutes(1));
 }
 
@@ -162,7 +164,7 @@ impl Stage<'_> {
     pub fn obeyed(&mut self, clock: DeadlineClock, trouble: Trouble) {
         let laws = Laws::new(clock, trouble, self.deleted.clone());
         let seen = laws.read(self.world.records());
-        let is_exact = self.world.happened().crashes == 0;
+        let is_exact = self.world.fault_counts().crashes == 0;
         let now = self.world.now();
         for (name, happened) in seen.counts() {
             let told = things::number(self.world.control(), name, now);
@@ -184,7 +186,7 @@ impl Stage<'_> {
         find(self.world, &TRAIN_JOBS, name).is_some()
     }
 
-    /// A new TrainJob of this runtime; one whose namesake still goes is refused for now.
+    /// Creates a TrainJob of this runtime; rejected while one of the same name is terminating.
     pub fn submit(&mut self, name: &str, runtime: &str, spec: &Tree) {
         let _ = self.world.create(&TRAIN_JOBS, &things::job(name, runtime, spec));
     }
@@ -192,21 +194,26 @@ impl Stage<'_> {
     /// Changes the spec of a TrainJob, if it is there.
     pub fn patch(&mut self, name: &str, spec: &Tree) {
         if let Some(job) = find(self.world, &TRAIN_JOBS, name) {
-            self.world.call(&TRAIN_JOBS, &job.tree, Act::Merge(tree!({"spec": spec}))).unwrap();
+            self.world.send(&TRAIN_JOBS, &job.tree, RequestVerb::MergePatch(tree!({"spec": spec}))).unwrap();
         }
     }
 
     /// Deletes a TrainJob, what it owns first or afterwards.
     pub fn delete(&mut self, name: &str) {
-        let cascade = if self.dice.once_in(2) { Cascade::Foreground } else { Cascade::Background };
+        let cascade = if self.dice.one_in(2) {
+            DeletionPropagation::Foreground
+        } else {
+            DeletionPropagation::Background
+        };
         if let Some(job) = find(self.world, &TRAIN_JOBS, name) {
             self.deleted.insert(meta::uid(&job.tree));
             self.remove(&TRAIN_JOBS, &job.tree, cascade);
         }
     }
 
-    /// Deletes an object.
-    pub fn remove(&mut self, kind: &Kind, object: &Tree, cascade: Cascade) {
-        self.world.call(kind, object, Act::Delete { cascade, grace_secs: None }).unwrap();
+    pub fn remove(&mut self, kind: &Kind, object: &Tree, cascade: DeletionPropagation) {
+        self.world
+            .send(kind, object, RequestVerb::Delete { propagation_policy: cascade, grace_secs: None })
+            .unwrap();
     }
 }

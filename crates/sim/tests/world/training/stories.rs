@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use muster_api::client::DeletionPropagation;
 use muster_api::kinds;
-use muster_api::port::Cascade;
+use muster_api::train::consts::{conditions, reasons};
 use muster_api::train::kinds::TRAIN_JOBS;
-use muster_api::train::words::{conditions, reasons};
 use muster_control::training::DeadlineClock;
 use muster_tree::{Tree, tree};
 
@@ -23,7 +23,6 @@ pub const BASE: Story = Story {
     end: |_| {},
 };
 
-/// All of them.
 pub fn all() -> Vec<Story> {
     [ends(), suspended(), troubled(), made()].into_iter().flatten().collect()
 }
@@ -31,7 +30,7 @@ pub fn all() -> Vec<Story> {
 fn ends() -> Vec<Story> {
     vec![
         Story {
-            says: "TrainJobs that say nothing of times stay when they have ended",
+            says: "TrainJobs without TTL stay after they finish",
             begin: |stage| {
                 stage.submit("good", QUICK, &tree!({}));
                 stage.submit("bad", BROKEN, &tree!({}));
@@ -46,7 +45,7 @@ fn ends() -> Vec<Story> {
             ..BASE
         },
         Story {
-            says: "finished TrainJobs go at once, or after a while",
+            says: "finished TrainJobs are deleted at once, or after their TTL",
             begin: |stage| {
                 for (name, runtime, ttl) in
                     [("a", QUICK, 0), ("b", BROKEN, 0), ("c", QUICK, 40), ("d", BROKEN, 40)]
@@ -54,7 +53,7 @@ fn ends() -> Vec<Story> {
                     stage.submit(name, runtime, &tree!({"ttlSecondsAfterFinished": ttl}));
                 }
             },
-            end: |stage| assert!(stage.world.all(&TRAIN_JOBS).is_empty()),
+            end: |stage| assert!(stage.world.list(&TRAIN_JOBS).is_empty()),
             ..BASE
         },
         Story {
@@ -85,19 +84,19 @@ fn ends() -> Vec<Story> {
             ..BASE
         },
         Story {
-            says: "a JobSet that goes before its TrainJob is not made again",
+            says: "a JobSet deleted before its TrainJob is not created again",
             begin: |stage| stage.submit("a", BRIEF, &tree!({"ttlSecondsAfterFinished": 120})),
             takes: Duration::from_secs(80),
             end: |stage| {
                 stage.is_complete("a");
-                assert!(stage.world.all(&kinds::JOBSETS).is_empty());
+                assert!(stage.world.list(&kinds::JOBSETS).is_empty());
                 stage.world.run(muster_sim::Faults::none(), minutes(2));
                 assert!(!stage.has("a"));
             },
             ..BASE
         },
         Story {
-            says: "many TrainJobs end and go at the same time",
+            says: "many TrainJobs finish and expire at the same time",
             begin: |stage| {
                 for n in 0..12 {
                     stage.submit(
@@ -107,7 +106,7 @@ fn ends() -> Vec<Story> {
                     );
                 }
             },
-            end: |stage| assert!(stage.world.all(&TRAIN_JOBS).is_empty()),
+            end: |stage| assert!(stage.world.list(&TRAIN_JOBS).is_empty()),
             ..BASE
         },
     ]
@@ -117,8 +116,8 @@ fn ends() -> Vec<Story> {
 fn toggle(stage: &mut Stage<'_>, round: u32) {
     if round == 7 {
         stage.patch("a", &tree!({"suspend": false}));
-    } else if stage.dice.once_in(2) {
-        let suspend = stage.dice.once_in(2);
+    } else if stage.dice.one_in(2) {
+        let suspend = stage.dice.one_in(2);
         stage.patch("a", &tree!({"suspend": suspend}));
     }
 }
@@ -128,7 +127,7 @@ fn suspended() -> Vec<Story> {
         says,
         clock,
         begin: |stage| {
-            let suspend = stage.dice.once_in(2);
+            let suspend = stage.dice.one_in(2);
             stage.submit("a", LONG, &tree!({"activeDeadlineSeconds": 15, "suspend": suspend}));
         },
         user: toggle,
@@ -146,7 +145,7 @@ fn suspended() -> Vec<Story> {
             ..BASE
         },
         Story {
-            says: "what others change while a TrainJob is suspended reaches its pods",
+            says: "changes while a TrainJob is suspended reach its pods",
             begin: |stage| stage.submit("a", QUICK, &tree!({"suspend": true})),
             user: |stage, round| match round {
                 2 => stage.patch("a", &tree!({"runtimePatches": Tree::list([patch("red")])})),
@@ -167,7 +166,7 @@ fn suspended() -> Vec<Story> {
     ]
 }
 
-/// What somebody changes of a runtime.
+/// A user's change of a runtime.
 fn patch(color: &str) -> Tree {
     let pods = tree!({"metadata": {"labels": {"color": color}}});
     let job = tree!({"name": "node", "template": {"spec": {"template": pods}}});
@@ -177,7 +176,7 @@ fn patch(color: &str) -> Tree {
 fn troubled() -> Vec<Story> {
     vec![
         Story {
-            says: "a TrainJob whose JobSet can never be made fails in time and goes in time",
+            says: "a TrainJob whose JobSet is always rejected fails by its deadline and expires by its TTL",
             begin: |stage| {
                 stage.submit(
                     TOO_LONG,
@@ -187,12 +186,12 @@ fn troubled() -> Vec<Story> {
             },
             end: |stage| {
                 assert!(!stage.has(TOO_LONG));
-                assert!(stage.world.all(&kinds::JOBSETS).is_empty());
+                assert!(stage.world.list(&kinds::JOBSETS).is_empty());
             },
             ..BASE
         },
         Story {
-            says: "a runtime that goes or comes back changes nothing for who was made of it",
+            says: "deleting or recreating a runtime does not affect its TrainJobs",
             begin: |stage| stage.submit("a", QUICK, &tree!({})),
             user: |stage, round| match round {
                 7 if find(stage.world, &muster_api::train::kinds::CLUSTER_TRAINING_RUNTIMES, QUICK)
@@ -209,7 +208,7 @@ fn troubled() -> Vec<Story> {
                 stage.submit("a", QUICK, &tree!({"ttlSecondsAfterFinished": 1, "activeDeadlineSeconds": 12}));
             },
             user: |stage, _| {
-                if stage.dice.once_in(3) {
+                if stage.dice.one_in(3) {
                     stage.delete("a");
                 }
                 stage.submit("a", QUICK, &tree!({"ttlSecondsAfterFinished": 1, "activeDeadlineSeconds": 12}));
@@ -218,27 +217,27 @@ fn troubled() -> Vec<Story> {
             ..BASE
         },
         Story {
-            says: "a JobSet that a user deletes is made again until the TrainJob has ended",
+            says: "a deleted JobSet is created again until the TrainJob finishes",
             begin: |stage| stage.submit("a", QUICK, &tree!({})),
             user: |stage, round| {
                 if round % 3 == 1
                     && let Some(set) = find(stage.world, &kinds::JOBSETS, "a")
                 {
-                    stage.remove(&kinds::JOBSETS, &set.tree, Cascade::Background);
+                    stage.remove(&kinds::JOBSETS, &set.tree, DeletionPropagation::Background);
                 }
             },
             end: |stage| stage.is_complete("a"),
             ..BASE
         },
         Story {
-            says: "a TrainJob that somebody else manages is left alone",
+            says: "a TrainJob with another managedBy is left alone",
             begin: |stage| {
                 let times = tree!({"activeDeadlineSeconds": 5, "ttlSecondsAfterFinished": 0});
                 stage.submit("a", QUICK, &times.merge(&tree!({"managedBy": "kueue.x-k8s.io/multikueue"})));
             },
             end: |stage| {
                 assert_eq!(stage.facts("a").status, Default::default());
-                assert!(stage.world.all(&kinds::JOBSETS).is_empty());
+                assert!(stage.world.list(&kinds::JOBSETS).is_empty());
             },
             ..BASE
         },
@@ -248,7 +247,7 @@ fn troubled() -> Vec<Story> {
 fn made() -> Vec<Story> {
     vec![
         Story {
-            says: "a launcher and the nodes that it reaches have one pair of keys",
+            says: "a launcher and its nodes share one SSH key pair",
             begin: |stage| stage.submit("a", MPI, &tree!({})),
             end: |stage| {
                 stage.is_complete("a");
@@ -257,7 +256,7 @@ fn made() -> Vec<Story> {
             ..BASE
         },
         Story {
-            says: "pods that train are placed together",
+            says: "pods of a TrainJob are gang scheduled",
             begin: |stage| stage.submit("a", GANG, &tree!({"ttlSecondsAfterFinished": 100_000})),
             end: |stage| {
                 stage.is_complete("a");

@@ -4,9 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use muster_api::kinds;
+use muster_api::train::consts::MANAGER;
 use muster_api::train::kinds::TRAIN_JOBS;
-use muster_api::train::words::MANAGER;
-use muster_sim::{Blow, Faults, STALL_SECS_MAX, Strike, World};
+use muster_sim::{FaultInjection, Faults, InjectedFault, STALL_SECS_MAX, World};
 use muster_tree::tree;
 
 use super::stories::BASE;
@@ -21,7 +21,7 @@ const NODES: usize = 1;
 
 /// Small stories: every write is seven more worlds.
 fn small() -> Vec<Story> {
-    let ends = |stage: &mut super::Stage<'_>| assert!(stage.world.all(&TRAIN_JOBS).is_empty());
+    let ends = |stage: &mut super::Stage<'_>| assert!(stage.world.list(&TRAIN_JOBS).is_empty());
     let takes = minutes(3);
     vec![
         Story {
@@ -59,7 +59,11 @@ fn small() -> Vec<Story> {
                 let ended = stage.facts("a").status.is_finished();
                 let set = crate::scenario::find(stage.world, &kinds::JOBSETS, "a");
                 if let Some(set) = set.filter(|_| ended && round > 4) {
-                    stage.remove(&kinds::JOBSETS, &set.tree, muster_api::port::Cascade::Background);
+                    stage.remove(
+                        &kinds::JOBSETS,
+                        &set.tree,
+                        muster_api::client::DeletionPropagation::Background,
+                    );
                 }
             },
             takes,
@@ -69,17 +73,18 @@ fn small() -> Vec<Story> {
     ]
 }
 
-fn play(story: &Story, strike: &Strike) -> Result<(), String> {
-    let mut world = World::told(SEED, NODES, told(story.clock, SEED));
-    world.strike(strike.clone());
-    let late = strike.blow == Blow::CrashLate;
+fn play(story: &Story, strike: &FaultInjection) -> Result<(), String> {
+    let mut world = World::with_settings(SEED, NODES, told(story.clock, SEED));
+    world.inject(strike.clone());
+    let late = strike.blow == InjectedFault::CrashInFlight;
     let unseen = Duration::from_secs(3 * STALL_SECS_MAX);
     let trouble = Trouble { unseen, late_calls: late, ..Trouble::of(Faults::none()) };
     let played = catch_unwind(AssertUnwindSafe(|| perform(story, &mut world, trouble, SEED)));
     played.map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        let told = std::env::var_os("MUSTER_SIM_STORY").map_or(String::new(), |_| world.story().join("\n"));
+        let told =
+            std::env::var_os("MUSTER_SIM_STORY").map_or(String::new(), |_| world.timeline().join("\n"));
         format!(
             "{told}\n{:?} at write {}, {}: {}",
             strike.blow,
@@ -95,14 +100,14 @@ fn play(story: &Story, strike: &Strike) -> Result<(), String> {
 fn a_blow_at_any_write_changes_nothing_in_the_end() {
     let (mut strikes, mut problems) = (0, Vec::new());
     for story in small() {
-        let mut world = World::told(SEED, NODES, told(story.clock, SEED));
+        let mut world = World::with_settings(SEED, NODES, told(story.clock, SEED));
         perform(&story, &mut world, Trouble::of(Faults::none()), SEED);
         let writes = world.writes_by(&MANAGER);
         assert!(writes > 2, "{}: {writes}", story.says);
         for write in 1..=writes {
-            for blow in Blow::ALL {
+            for blow in InjectedFault::ALL {
                 strikes += 1;
-                problems.extend(play(&story, &Strike { by: MANAGER.clone(), write, blow }).err());
+                problems.extend(play(&story, &FaultInjection { by: MANAGER.clone(), write, blow }).err());
             }
         }
     }

@@ -1,27 +1,27 @@
 //! The TrainJobs and runtimes of the stories, and how they ended.
 
 use muster_api::time::Time;
+use muster_api::train::consts::{API_VERSION, CLUSTER_TRAINING_RUNTIME, TRAIN_JOB, conditions, labels};
 use muster_api::train::kinds::CLUSTER_TRAINING_RUNTIMES;
-use muster_api::train::words::{API_VERSION, CLUSTER_TRAINING_RUNTIME, TRAIN_JOB, conditions, labels};
 use muster_api::{meta, paths};
-use muster_control::Loop;
-use muster_trainer::life::numbers::Value;
+use muster_control::ControlLoop;
+use muster_trainer::controller::metrics::Value;
 use muster_tree::{Text, Tree, tree};
 
 use super::Stage;
 use crate::scenario::find;
 
-/// A runtime whose nodes are done after a few seconds.
+/// A runtime whose nodes finish after a few seconds.
 pub const QUICK: &str = "quick";
-/// One whose nodes are never done.
+/// A runtime with nodes that never finish.
 pub const LONG: &str = "long";
-/// One whose nodes fail.
+/// A runtime with nodes that fail.
 pub const BROKEN: &str = "broken";
-/// One whose JobSets go at once when they have ended.
+/// A runtime with JobSets that are deleted as soon as they finish.
 pub const BRIEF: &str = "brief";
-/// One whose launcher reaches nodes that are never done.
+/// A runtime with a launcher and nodes that never finish.
 pub const MPI: &str = "mpi";
-/// One whose pods are placed together.
+/// A runtime with gang scheduling.
 pub const GANG: &str = "gang";
 
 /// A name with which no pod could be called.
@@ -34,7 +34,6 @@ pub fn job(name: &str, runtime: &str, spec: &Tree) -> Tree {
     .merge(&tree!({"spec": spec}))
 }
 
-/// All runtimes.
 pub fn runtimes() -> Vec<Tree> {
     let torch = || tree!({"numNodes": 1, "torch": {}});
     let nodes = |seconds, code| vec![step("node", "trainer", seconds, code)];
@@ -67,9 +66,9 @@ fn step(name: &str, ancestor: &str, seconds: u32, code: u32) -> Tree {
             "containers": [{"name": "node", "image": "i", "command": ["true"]}]}}}}})
 }
 
-/// A count that the controller tells, all namespaces together.
-pub fn number(control: &Loop, name: &str, now: Time) -> u64 {
-    let all = control.told(now).training.samples(now);
+/// A metric of the controller, summed over namespaces.
+pub fn number(control: &ControlLoop, name: &str, now: Time) -> u64 {
+    let all = control.collect_metrics(now).training.samples(now);
     let count = |value: Value| match value {
         Value::Count(count) => count,
         Value::Spans(spans) => spans.count(),
@@ -88,7 +87,6 @@ impl Stage<'_> {
         (end.into(), reason.unwrap_or_default())
     }
 
-    /// It is complete.
     pub fn is_complete(&self, name: &str) {
         assert_eq!(self.ended(name).0, conditions::COMPLETE, "{name}");
     }
@@ -98,11 +96,15 @@ impl Stage<'_> {
         assert!(self.facts(name).status.is_overdue(), "{name}: {:?}", self.facts(name).status);
     }
 
-    /// A runtime goes, or comes back.
+    /// Deletes a runtime, or creates it again.
     pub fn toggle_runtime(&mut self, name: &str) {
         match find(self.world, &CLUSTER_TRAINING_RUNTIMES, name) {
             Some(there) => {
-                self.remove(&CLUSTER_TRAINING_RUNTIMES, &there.tree, muster_api::port::Cascade::Background);
+                self.remove(
+                    &CLUSTER_TRAINING_RUNTIMES,
+                    &there.tree,
+                    muster_api::client::DeletionPropagation::Background,
+                );
             }
             None => {
                 let runtime = runtimes().into_iter().find(|it| meta::name(it) == name).unwrap();

@@ -1,15 +1,15 @@
-//! Times to the second, and what absent controllers and wrong clocks make of them.
+//! Deadlines and TTLs to the second, with restarted controllers and clock skew.
 
 use std::time::Duration;
 
+use muster_api::client::DeletionPropagation;
 use muster_api::kinds;
 use muster_api::paths::condition as path;
-use muster_api::port::Cascade;
 use muster_api::time::Time;
+use muster_api::train::consts::conditions;
 use muster_api::train::kinds::{CLUSTER_TRAINING_RUNTIMES, TRAIN_JOBS};
-use muster_api::train::words::conditions;
 use muster_control::training::DeadlineClock;
-use muster_sim::{Dice, Faults, Sent, World};
+use muster_sim::{Faults, RequestCounts, SeededRng, World};
 use muster_tree::{Tree, tree};
 
 use super::things::{self, LONG, QUICK};
@@ -19,7 +19,7 @@ use crate::scenario::{find, minutes};
 const MANAGER: &str = "trainer";
 
 fn world() -> World {
-    let mut world = World::told(1, NODES, told(DeadlineClock::Auto, 1));
+    let mut world = World::with_settings(1, NODES, told(DeadlineClock::Auto, 1));
     for runtime in things::runtimes() {
         world.create(&CLUSTER_TRAINING_RUNTIMES, &runtime).unwrap();
     }
@@ -28,7 +28,7 @@ fn world() -> World {
 }
 
 fn stage(world: &mut World) -> Stage<'_> {
-    Stage { world, dice: Dice::new(1), deleted: std::collections::BTreeSet::new() }
+    Stage { world, dice: SeededRng::new(1), deleted: std::collections::BTreeSet::new() }
 }
 
 fn run(stage: &mut Stage<'_>, secs: u64) {
@@ -49,12 +49,12 @@ fn the_printed_example_lives_for_two_hours_and_stays_for_one() {
     let began = stage.world.now();
     stage.submit("a", LONG, &tree!({"activeDeadlineSeconds": 7200, "ttlSecondsAfterFinished": 3600}));
     run(&mut stage, 7199);
-    assert!(!stage.facts("a").status.is_finished() && !stage.world.all(&kinds::PODS).is_empty());
+    assert!(!stage.facts("a").status.is_finished() && !stage.world.list(&kinds::PODS).is_empty());
     run(&mut stage, 2);
     stage.is_overdue("a");
     assert_eq!(since(&stage, conditions::FAILED), began + Duration::from_secs(7200));
     run(&mut stage, 60);
-    assert!(stage.world.all(&kinds::JOBSETS).is_empty() && stage.world.all(&kinds::PODS).is_empty());
+    assert!(stage.world.list(&kinds::JOBSETS).is_empty() && stage.world.list(&kinds::PODS).is_empty());
     run(&mut stage, 3600 - 62);
     assert!(stage.has("a"), "not a second early");
     run(&mut stage, 2);
@@ -63,20 +63,20 @@ fn the_printed_example_lives_for_two_hours_and_stays_for_one() {
 
 /// Shows: 2899-28, 2899-48, 2899-51.
 #[test]
-fn while_nobody_leads_nothing_happens_and_then_at_once_what_is_overdue() {
+fn without_a_leader_nothing_happens_and_overdue_work_follows_at_once() {
     let mut world = world();
     let mut stage = stage(&mut world);
     stage.submit("a", LONG, &tree!({"activeDeadlineSeconds": 100, "ttlSecondsAfterFinished": 100}));
     run(&mut stage, 50);
-    stage.world.depose();
+    stage.world.lose_leadership();
     run(&mut stage, 1000);
     assert!(!stage.facts("a").status.is_finished());
-    stage.world.take_lead();
+    stage.world.acquire_leadership();
     run(&mut stage, 5);
     stage.is_overdue("a");
-    stage.world.depose();
+    stage.world.lose_leadership();
     run(&mut stage, 50);
-    stage.world.take_lead();
+    stage.world.acquire_leadership();
     run(&mut stage, 40);
     assert!(stage.has("a"), "the time goes on where it was");
     run(&mut stage, 10);
@@ -85,12 +85,12 @@ fn while_nobody_leads_nothing_happens_and_then_at_once_what_is_overdue() {
 
 /// Shows: 2899-09, 2899-51.
 #[test]
-fn stored_times_rule_whatever_the_clock_of_the_controller_says() {
+fn stored_times_win_over_the_clock_of_the_controller() {
     for (ahead, failed, gone) in [(40, 60, 100 + 60), (-40, 140, 140 + 60)] {
         let mut world = world();
         let mut stage = stage(&mut world);
         let began = stage.world.now();
-        stage.world.set_ahead(ahead);
+        stage.world.set_clock_skew(ahead);
         stage.submit("a", LONG, &tree!({"activeDeadlineSeconds": 100, "ttlSecondsAfterFinished": 60}));
         run(&mut stage, failed - 1);
         assert!(!stage.facts("a").status.is_finished(), "{ahead}");
@@ -103,7 +103,7 @@ fn stored_times_rule_whatever_the_clock_of_the_controller_says() {
             "{ahead}: what is told fits what was stored before"
         );
         // The clock is set right: what is stored counts, not when the controller saw it.
-        stage.world.set_ahead(0);
+        stage.world.set_clock_skew(0);
         run(&mut stage, gone - failed - 2);
         let left = stage.has("a");
         assert_eq!(left, ahead > 0, "{ahead}: an end in the future postpones, one in the past is overdue");
@@ -115,17 +115,17 @@ fn stored_times_rule_whatever_the_clock_of_the_controller_says() {
     }
 }
 
-/// What was asked between then and now by the TrainJob controller.
-fn asked(world: &mut World, spec: &Tree, runtime: &str) -> Sent {
-    world.calls();
+/// The requests of the TrainJob controller in this interval.
+fn asked(world: &mut World, spec: &Tree, runtime: &str) -> RequestCounts {
+    world.requests();
     let mut stage = stage(world);
     stage.submit("a", runtime, spec);
     run(&mut stage, 600);
-    let calls = stage.world.calls();
+    let calls = stage.world.requests();
     let asked =
         calls.into_iter().filter(|((by, what), _)| by == MANAGER && !what.ends_with("events")).collect();
     if let Some(job) = find(stage.world, &TRAIN_JOBS, "a") {
-        stage.remove(&TRAIN_JOBS, &job.tree, Cascade::Foreground);
+        stage.remove(&TRAIN_JOBS, &job.tree, DeletionPropagation::Foreground);
     }
     run(&mut stage, 120);
     asked
@@ -154,7 +154,7 @@ fn what_either_field_costs_in_calls() {
 
 /// Shows: 2899-14.
 #[test]
-fn all_that_it_owns_goes_with_it_and_what_is_to_be_kept_stays() {
+fn owned_objects_are_deleted_with_it_and_retained_ones_stay() {
     let mut world = world();
     let long = things::runtimes().into_iter().find(|it| it.str_at(&["metadata", "name"]) == QUICK).unwrap();
     let template = |name: &str, policy: &str| crate::jobsets::volume(name, policy);
@@ -169,14 +169,14 @@ fn all_that_it_owns_goes_with_it_and_what_is_to_be_kept_stays() {
     let mut stage = stage(&mut world);
     stage.submit("a", "volumes", &tree!({"ttlSecondsAfterFinished": 30}));
     run(&mut stage, 25);
-    assert_eq!(stage.world.all(&kinds::CLAIMS).len(), 2);
+    assert_eq!(stage.world.list(&kinds::PERSISTENT_VOLUME_CLAIMS).len(), 2);
     run(&mut stage, 120);
     assert!(!stage.has("a"));
     let left = |kind| {
-        let all = stage.world.all(kind);
+        let all = stage.world.list(kind);
         all.iter().map(|it| it.tree.str_at(&["metadata", "name"]).to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(left(&kinds::CLAIMS), ["keep-a"]);
+    assert_eq!(left(&kinds::PERSISTENT_VOLUME_CLAIMS), ["keep-a"]);
     for kind in [&kinds::JOBSETS, &kinds::JOBS, &kinds::PODS] {
         assert!(left(kind).is_empty(), "{}", kind.plural);
     }
