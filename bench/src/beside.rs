@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use muster_api::node::simulated;
-use muster_tests::real::{Disk, Real};
+use muster_api::node::simulated_node;
+use muster_tests::real::{Disk, RealCluster};
 use muster_tree::{Text, Tree, tree};
 
 use crate::client::{Target, await_all};
@@ -25,13 +25,13 @@ struct Figures {
 }
 
 /// Starts a scheduler on a server; returns its process.
-type Start = fn(&mut Real) -> Result<u32, String>;
+type Start = fn(&mut RealCluster) -> Result<u32, String>;
 
 /// Runs both and prints them.
 pub fn run(disk: Disk) {
     let both: [(&str, &str, Start); 2] = [
-        ("muster operator", "muster-scheduler", |real| real.start_ours(&up::binary(), &["operator"])),
-        ("kube-scheduler", "default-scheduler", Real::start_scheduler),
+        ("muster operator", "muster-scheduler", |real| real.start_muster(&up::binary(), &["operator"])),
+        ("kube-scheduler", "default-scheduler", RealCluster::start_scheduler),
     ];
     let mut all = Vec::new();
     for (name, scheduler, start) in both {
@@ -45,7 +45,7 @@ pub fn run(disk: Disk) {
 }
 
 fn one(name: &'static str, scheduler: &str, start: Start, disk: Disk) -> Result<Figures, String> {
-    let mut real = Real::start_without_controllers(disk)?;
+    let mut real = RealCluster::start_without_controllers(disk)?;
     let server = real.pids();
     let target = Target::of_token(real.server.base(), real.token());
     target.send_all(NODES, node);
@@ -64,13 +64,13 @@ fn one(name: &'static str, scheduler: &str, start: Start, disk: Disk) -> Result<
     })
 }
 
-/// A node that is ready: the server taints a new one until somebody takes that off.
+/// A ready node: the server taints a new one until the taint is removed.
 pub fn node(n: usize) -> Vec<(String, &'static str, Tree)> {
     let name = Text::from(format!("node-{n:05}"));
     let has = tree!({"cpu": "64", "memory": "256Gi", "pods": "110"});
     let ready = tree!({"type": "Ready", "status": "True", "reason": "Bench", "message": "",
         "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    let node = simulated(&name, &has).merge(&tree!({"status": {"conditions": [(ready)]}}));
+    let node = simulated_node(&name, &has).merge(&tree!({"status": {"conditions": [(ready)]}}));
     let bare = tree!({"spec": {"taints": null}});
     vec![
         ("POST /api/v1/nodes".to_owned(), "application/json", node),

@@ -29,7 +29,6 @@ pub const PATIENCE: Duration = Duration::from_secs(600);
 /// A server and how to be its administrator.
 #[derive(Clone)]
 pub struct Target {
-    /// `host:port`.
     address: String,
     tls: Arc<ClientConfig>,
     token: String,
@@ -73,7 +72,6 @@ impl Target {
         bytes
     }
 
-    /// A new connection.
     pub fn connect(&self) -> io::Result<Connection> {
         let tcp = TcpStream::connect(&self.address)?;
         tcp.set_nodelay(true)?;
@@ -92,7 +90,7 @@ impl Target {
         (code, body.to_vec())
     }
 
-    /// Tells when so many objects have come to fit the selector since now.
+    /// Returns when this many objects match the selector, counted from now.
     pub fn first_of(&self, resource: &'static str, fields: &str, count: usize) -> Receiver<()> {
         let group = if resource == "jobs" { "apis/batch" } else { "api" };
         let fields = fields.replace('=', "%3D").replace('!', "%21");
@@ -102,7 +100,7 @@ impl Target {
         let (open, opened) = channel();
         std::thread::spawn(move || {
             let request = target.request(&call, "", b"");
-            // A server may end a watch whose client is slow; a new one begins with all that fit by then. Nobody listens
+            // A server may end a watch whose client is slow; a new one begins with all that match by then. No receiver is left
             // any more when the plane has ended.
             while let Ok(mut connection) = target.connect() {
                 let mut left = count;
@@ -149,12 +147,11 @@ impl Target {
     }
 }
 
-/// Waits for what [`Target::first_of`] tells.
+/// Waits for the watch of [`Target::first_of`].
 pub fn await_all(all: &Receiver<()>, what: &str) {
     all.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("not all {what} within {PATIENCE:?}"));
 }
 
-/// A kept connection.
 pub struct Connection {
     stream: BufReader<StreamOwned<ClientConnection, TcpStream>>,
     line: Vec<u8>,

@@ -5,8 +5,11 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use muster_process::launch::Pull;
-use muster_process::{Containers, Id, Identity, Isolation, Launch, Layout, Limits, Processes, State};
+use muster_process::container_config::ImagePullPolicy;
+use muster_process::{
+    ContainerConfig, ContainerRuntime, Isolation, PodDirs, ProcessRuntime, ResourceLimits, RunAs, RunId,
+    RunState,
+};
 use tempfile::TempDir;
 
 use crate::measure::resident_of;
@@ -68,15 +71,15 @@ fn print(name: &str, all: &[Duration], bytes: Option<u64>) {
 
 /// A machine with a folder of its own.
 struct Machine {
-    processes: Processes,
+    processes: ProcessRuntime,
     isolation: Isolation,
-    rung: Receiver<Id>,
+    rung: Receiver<RunId>,
     folder: TempDir,
 }
 
 impl Machine {
     fn new(isolation: Isolation) -> Result<Machine, String> {
-        let program = muster_tests::plane::binary()?;
+        let program = muster_tests::embedded_server::binary()?;
         if isolation == Isolation::Namespaces
             && let Some(why) = muster_process::namespaces_missing(&program)
         {
@@ -84,47 +87,47 @@ impl Machine {
         }
         let folder = TempDir::new().map_err(|e| e.to_string())?;
         let (ring, rung) = channel();
-        let bell = Box::new(move |id: &Id| {
-            // Nobody listens any more at the end.
+        let bell = Box::new(move |id: &RunId| {
+            // The receiver is gone at the end.
             let _ = ring.send(id.clone());
         });
-        let layout = Layout::new(folder.path().join("pods"));
-        let processes = Processes::open(layout, program, isolation, bell).map_err(|e| e.to_string())?;
+        let layout = PodDirs::new(folder.path().join("pods"));
+        let processes = ProcessRuntime::open(layout, program, isolation, bell).map_err(|e| e.to_string())?;
         Ok(Machine { processes, isolation, rung, folder })
     }
 
     fn run_to_end(&self, at: u32) {
         let launch = self.launch(at, &["true"]);
         self.processes.start(&launch).expect("a container begins");
-        self.wait(&launch.id, |state| matches!(state, State::Ended(_)));
+        self.wait(&launch.id, |state| matches!(state, RunState::Exited(_)));
     }
 
     /// Memory of the supervisor of a container that runs.
     fn supervisor_bytes(&self) -> Option<u64> {
         let launch = self.launch(u32::MAX, &["sleep", "1000"]);
         self.processes.start(&launch).ok()?;
-        self.wait(&launch.id, |state| matches!(state, State::Running { .. }));
+        self.wait(&launch.id, |state| matches!(state, RunState::Running { .. }));
         let mark = self.folder.path().display().to_string();
         let bytes = supervisor(&mark).map(resident_of);
         self.processes.kill(&launch.id);
-        self.wait(&launch.id, |state| matches!(state, State::Ended(_)));
+        self.wait(&launch.id, |state| matches!(state, RunState::Exited(_)));
         bytes
     }
 
-    fn wait(&self, id: &Id, wanted: impl Fn(&State) -> bool) {
+    fn wait(&self, id: &RunId, wanted: impl Fn(&RunState) -> bool) {
         while !self.processes.state(id).is_some_and(|state| wanted(&state)) {
             self.rung.recv_timeout(PATIENCE).expect("the container goes on");
         }
     }
 
-    fn launch(&self, at: u32, argv: &[&str]) -> Launch {
-        Launch {
-            id: Id { pod: "bench".into(), container: "main".into(), attempt: at },
+    fn launch(&self, at: u32, argv: &[&str]) -> ContainerConfig {
+        ContainerConfig {
+            id: RunId { pod: "bench".into(), container: "main".into(), attempt: at },
             pod_name: "default/bench".into(),
             image: "any".into(),
             argv: argv.iter().map(ToString::to_string).collect(),
             image_program: false,
-            pull: Pull::default(),
+            pull: ImagePullPolicy::default(),
             env: Vec::new(),
             dir: None,
             mounts: Vec::new(),
@@ -133,8 +136,8 @@ impl Machine {
             stdin: false,
             stdin_once: false,
             tty: false,
-            user: Identity::default(),
-            limits: Limits { processes: 64, ..Limits::default() },
+            user: RunAs::default(),
+            limits: ResourceLimits { processes: 64, ..ResourceLimits::default() },
             read_only_root: false,
             message_path: PathBuf::from("/dev/termination-log"),
             message_from_log: false,

@@ -1,7 +1,7 @@
 //! From Jobs to bound pods and to finished ones, our plane and the real one under the same client.
 //!
 //! Each plane is started alone, gets the same Jobs and ends before the next one starts. Nodes are simulated by the same
-//! code: inside our process, and by a process beside the real plane, whose CPU is told apart.
+//! code: inside our process, and by a process beside the real plane, whose CPU is measured separately.
 //!
 //! # Deliberately absent
 //!
@@ -10,7 +10,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use muster_tests::real::{Disk, Real};
+use muster_tests::real::{Disk, RealCluster};
 use muster_tree::{Tree, tree};
 use tempfile::TempDir;
 
@@ -151,10 +151,10 @@ fn ours<T>(
 }
 
 fn real(disk: Disk, work: Work) -> Result<Figures, String> {
-    let mut real = Real::with_disk(disk, &CONTROLLERS)?;
+    let mut real = RealCluster::with_disk(disk, &CONTROLLERS)?;
     eprintln!("kube + etcd");
     let pids = real.pids();
-    let nodes = Some(real.join(&up::binary(), work.nodes)?);
+    let nodes = Some(real.add_simulated_nodes(&up::binary(), work.nodes)?);
     let target = Target::of_token(real.server.base(), real.token());
     let plane = Plane { name: "kube + etcd", target, pids, nodes };
     plane.await_nodes(work.nodes);

@@ -17,16 +17,13 @@ pub struct Watch {
     cpu: Duration,
 }
 
-/// What it took.
 pub struct Took {
-    /// Time passed.
     pub wall: Duration,
     /// CPU time of all threads; to 10 ms.
     pub cpu: Duration,
 }
 
 impl Watch {
-    /// Begins to measure.
     pub fn start() -> Self {
         Self { began: Instant::now(), cpu: cpu() }
     }
@@ -80,7 +77,7 @@ pub fn resident_of(pid: u32) -> u64 {
     pages.unwrap_or(0) * PAGE_BYTES
 }
 
-/// Waits until a controller has told and noted everything: what it puts off costs as well.
+/// Waits until a controller has written every status and event: deferred writes count as well.
 pub fn await_quiet(pid: u32) {
     let began = Instant::now();
     while began.elapsed() < QUIET_MAX {
@@ -99,7 +96,6 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Now.
     pub fn now() -> Moment {
         Moment { wall: Instant::now(), cpu: thread_cpu() }
     }

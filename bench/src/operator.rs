@@ -9,8 +9,8 @@
 
 use std::time::{Duration, Instant};
 
-use muster_tests::peer::{self, Limits};
-use muster_tests::real::Real;
+use muster_tests::real::RealCluster;
+use muster_tests::upstream_jobset::{self, ClientLimits};
 use muster_tree::Tree;
 use tempfile::TempDir;
 
@@ -50,19 +50,19 @@ pub fn run(options: &Options) {
 
 fn measure(options: &Options, sets: usize) -> Result<Vec<(&'static str, u64)>, String> {
     let folder = TempDir::new().map_err(|e| e.to_string())?;
-    let mut real = Real::start_without_controllers(options.disk)?;
-    real.define_jobsets(&up::binary())?;
+    let mut real = RealCluster::start_without_controllers(options.disk)?;
+    real.create_jobset_crd(&up::binary())?;
     let target = Target::of_token(real.server.base(), real.token());
     let mut rows = Vec::new();
-    let ours = real.operate(&up::binary(), &WORDS)?;
+    let ours = real.start_operator_as_admin(&up::binary(), &WORDS)?;
     make(&target, sets)?;
     rows.push(("muster operator, that made them", still(ours)));
     real.kill(ours)?;
     // The lease of the one that was killed has to run out first.
-    let again = real.operate(&up::binary(), &WORDS)?;
+    let again = real.start_operator_as_admin(&up::binary(), &WORDS)?;
     rows.push(("muster operator, started anew", still(again)));
     real.kill(again)?;
-    match peer::start(&mut real, folder.path(), Limits::Lifted) {
+    match upstream_jobset::start(&mut real, folder.path(), ClientLimits::Lifted) {
         Ok(upstream) => rows.push(("upstream, started on the same", still(upstream.pid))),
         Err(why) => eprintln!("  upstream left out: {why}"),
     }
@@ -88,7 +88,7 @@ fn make(target: &Target, sets: usize) -> Result<(), String> {
     Err(format!("{} Jobs after {MADE_MAX:?}", jobs(target)))
 }
 
-/// How many Jobs there are: those of a first page, and the rest that the server tells of.
+/// The number of Jobs: a first page and its `remainingItemCount`.
 fn jobs(target: &Target) -> usize {
     let request = target.request(JOBS, "", b"");
     let mut connection = target.connect().expect("the server listens");

@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use muster_api::node::{NodeFacts, simulated};
-use muster_api::port::Object;
+use muster_api::client::ApiObject;
+use muster_api::node::{NodeFacts, simulated_node};
 use muster_api::time::Time;
-use muster_scheduler::volumes::{ClaimFacts, ClassFacts, VolumeFacts};
-use muster_scheduler::{Outcome, Pod, Scheduler};
+use muster_scheduler::volumes::{ClaimFacts, StorageClassFacts, VolumeFacts};
+use muster_scheduler::{Pod, Scheduler, SchedulingOutcome};
 use muster_tree::{Text, Tree, tree};
 
 const NODES: [usize; 4] = [100, 1_000, 5_000, 10_000];
@@ -115,7 +115,7 @@ pub fn run() {
     }
 }
 
-/// Plays one scenario; `more` tells of what else there is, and what of it pods want.
+/// Plays one scenario; `more` adds further objects and what pods require of them.
 fn one(
     name: &str,
     nodes: usize,
@@ -124,17 +124,17 @@ fn one(
     more: impl Fn(&mut Scheduler, &mut [Tree]),
 ) {
     let mut scheduler = Scheduler::default();
-    (0..nodes).for_each(|n| scheduler.node(node(n)));
+    (0..nodes).for_each(|n| scheduler.update_node(node(n)));
     let mut trees: Vec<Tree> = (0..pods).map(|n| manifest(n, &shape(n))).collect();
     more(&mut scheduler, &mut trees);
     let start = Start::now();
-    trees.iter().for_each(|tree| scheduler.pod(&Pod::of(tree, &["default-scheduler"])));
+    trees.iter().for_each(|tree| scheduler.update_pod(&Pod::of(tree, &["default-scheduler"])));
     let feed = start.took();
     let (mut decided, mut placed) = (0, 0);
     let start = Start::now();
     while decided < pods {
-        let decisions = scheduler.decide(TURN, Time(0));
-        placed += decisions.iter().filter(|it| matches!(it.outcome, Outcome::Placed(_))).count();
+        let decisions = scheduler.schedule(TURN, Time(0));
+        placed += decisions.iter().filter(|it| matches!(it.outcome, SchedulingOutcome::Scheduled(_))).count();
         decided += decisions.len();
     }
     print(name, nodes, pods, placed, feed, start.took(), &scheduler);
@@ -152,17 +152,17 @@ fn feed_devices(scheduler: &mut Scheduler, nodes: usize, pods: &mut [Tree], clai
         let slice = tree!({"metadata": {"name": &name}, "spec": {"driver": "gpu.example.com", "nodeName": &name,
             "pool": {"name": &name, "generation": 1, "resourceSliceCount": 1},
             "devices": Tree::list((0..DEVICES).map(device))}});
-        scheduler.devices(|book| book.slice(&slice));
+        scheduler.update_devices(|book| book.update_slice(&slice));
     }
     let expression = "device.driver == \"gpu.example.com\" && device.attributes[\"gpu.example.com\"].model == \"sim-a100\"";
     let class =
         tree!({"metadata": {"name": "gpu"}, "spec": {"selectors": [{"cel": {"expression": expression}}]}});
-    scheduler.devices(|book| book.class(&class));
+    scheduler.update_devices(|book| book.update_class(&class));
     for (n, pod) in pods.iter_mut().enumerate() {
         let name = format!("claim-{n}");
         let meta = tree!({"metadata": {"namespace": "default", "name": &name, "uid": &name}});
-        let object = Object { tree: claim.merge(&meta), revision: 1 };
-        scheduler.devices(|book| book.claim(&object));
+        let object = ApiObject { tree: claim.merge(&meta), revision: 1 };
+        scheduler.update_devices(|book| book.update_claim(&object));
         *pod = pod.with(&["spec", "resourceClaims"], tree!([{"name": "x", "resourceClaimName": name}]));
     }
 }
@@ -171,11 +171,12 @@ fn feed_devices(scheduler: &mut Scheduler, nodes: usize, pods: &mut [Tree], clai
 fn feed_volumes(scheduler: &mut Scheduler, pods: &mut [Tree], claim_of: fn(usize) -> usize) {
     let class = tree!({"metadata": {"name": "late"}, "provisioner": "example.com/disks",
         "volumeBindingMode": "WaitForFirstConsumer"});
-    scheduler.volumes(|book| book.class(&"late".into(), Some(ClassFacts::of(&class))));
+    scheduler.update_volumes(|book| book.update_class(&"late".into(), Some(StorageClassFacts::of(&class))));
     let shared = claim_of(1) == claim_of(0);
     let volume = tree!({"metadata": {"name": "v"}, "spec": {"storageClassName": "late", "capacity": {"storage": "1Gi"},
         "claimRef": {"namespace": "default", "name": "claim-0", "uid": "claim-0"}}, "status": {"phase": "Bound"}});
-    scheduler.volumes(|book| book.volume(&"v".into(), shared.then(|| VolumeFacts::of(&volume))));
+    scheduler
+        .update_volumes(|book| book.update_volume(&"v".into(), shared.then(|| VolumeFacts::of(&volume))));
     for (n, pod) in pods.iter_mut().enumerate() {
         let name = Text::from(format!("claim-{}", claim_of(n)));
         let claim = tree!({"metadata": {"namespace": "default", "name": &name, "uid": &name},
@@ -183,7 +184,7 @@ fn feed_volumes(scheduler: &mut Scheduler, pods: &mut [Tree], claim_of: fn(usize
         let bound = tree!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": "v"},
             "status": {"phase": "Bound"}});
         let facts = ClaimFacts::of(&if shared { claim.merge(&bound) } else { claim });
-        scheduler.volumes(|book| book.claim(&("default".into(), name.clone()), Some(facts)));
+        scheduler.update_volumes(|book| book.update_claim(&("default".into(), name.clone()), Some(facts)));
         *pod = pod
             .with(&["spec", "volumes"], tree!([{"name": "v", "persistentVolumeClaim": {"claimName": name}}]));
     }
@@ -220,10 +221,9 @@ fn print(
     );
 }
 
-/// CPU time below this is too coarse to be told.
+/// CPU time below this is below the resolution of the clock.
 const CPU_MIN: Duration = Duration::from_millis(20);
 
-/// When something began.
 struct Start {
     cpu: Duration,
     wall: Instant,
@@ -234,7 +234,7 @@ impl Start {
         Start { cpu: on_cpu(), wall: Instant::now() }
     }
 
-    /// The CPU time since then, or the time on the clock where that is too little to tell.
+    /// The CPU time since then, or wall time where CPU time is below its resolution.
     fn took(&self) -> Duration {
         let cpu = on_cpu().saturating_sub(self.cpu);
         if cpu < CPU_MIN { self.wall.elapsed() } else { cpu }
@@ -264,7 +264,7 @@ fn app() -> Tree {
 fn node(n: usize) -> NodeFacts {
     let has = tree!({"cpu": "64", "memory": "256Gi", "pods": "110"});
     let zone = tree!({"metadata": {"labels": {"topology.kubernetes.io/zone": format!("z{}", n % ZONES)}}});
-    NodeFacts::of(&simulated(&Text::from(format!("node-{n:05}")), &has).merge(&zone))
+    NodeFacts::of(&simulated_node(&Text::from(format!("node-{n:05}")), &has).merge(&zone))
 }
 
 fn asks(milli: usize) -> Tree {

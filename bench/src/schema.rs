@@ -11,7 +11,6 @@ use crate::measure;
 /// How often each step is repeated.
 const ROUNDS: u32 = 10_000;
 
-/// Prints the figures.
 pub fn run() {
     load();
     steps();

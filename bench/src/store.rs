@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use muster_api::ports::Clock;
+use muster_api::environment::Clock;
 use muster_api::time::Time;
-use muster_store::{Change, Durability, Expect, Key, Object, Store, StoreOptions, SyncMode, Write};
+use muster_store::{
+    Durability, ExpectedRevision, Key, Mutation, Store, StoreOptions, StoredObject, SyncMode, Write,
+};
 use muster_tree::{Text, Tree, tree};
 
 use crate::measure::{Watch, resident};
@@ -19,7 +21,6 @@ const PODS: usize = 10_000;
 /// How many single writes are under way at once in the row of concurrent writers.
 const CONCURRENT: usize = 200;
 
-/// Prints all rows.
 pub fn run() {
     println!("store: status writes of a 3.3 KB Pod; writes/s (CPU µs/write)");
     println!("{:28} {:>16} {:>16} {:>16} {:>16} {:>16}", "batch", 1, 10, 100, 1000, "200 × 1 at once");
@@ -71,7 +72,7 @@ fn updates(store: &Store, keys: &[Key], batch: usize, at_once: usize) -> String 
 fn update(store: &Store, keys: &[Key], tell: &Sender<usize>) {
     let writes: Vec<Write> = keys.iter().map(|key| status_write(store, key)).collect();
     let (count, tell) = (writes.len(), tell.clone());
-    let reply = move |done: Result<Vec<Object>, _>| {
+    let reply = move |done: Result<Vec<StoredObject>, _>| {
         done.expect("nobody else writes these");
         tell.send(count).expect("somebody waits");
     };
@@ -88,12 +89,12 @@ fn status_write(store: &Store, key: &Key) -> Write {
     let tree = old.tree.with(&["status", "turn"], turn).with(&["status", "phase"], "Running");
     Write {
         key: key.clone(),
-        expect: Expect::Revision(old.revision),
-        change: Change::Put(Object { tree, ..old }),
+        expect: ExpectedRevision::Revision(old.revision),
+        change: Mutation::Put(StoredObject { tree, ..old }),
     }
 }
 
-/// Memory is told apart only in a process that did nothing else before.
+/// Memory can be attributed only in a process that did nothing else before.
 fn in_own_process(n: usize) {
     let run = std::env::current_exe()
         .and_then(|me| std::process::Command::new(me).args(["store-memory", &n.to_string()]).status());
@@ -153,7 +154,7 @@ fn fill(store: &Store, n: usize) {
     for first in (0..n).step_by(1000) {
         let writes = (first..n.min(first + 1000)).map(create).collect();
         let tell = tell.clone();
-        let reply = move |done: Result<Vec<Object>, _>| {
+        let reply = move |done: Result<Vec<StoredObject>, _>| {
             tell.send(done.expect("nobody else writes these").len()).expect("somebody waits");
         };
         store.accept(writes, Durability::Wait, Box::new(reply));
@@ -163,7 +164,11 @@ fn fill(store: &Store, n: usize) {
 
 fn create(n: usize) -> Write {
     let whole = Tree::parse(&pod(n).to_json_bytes()).expect("it was written by us");
-    Write { key: key(n), expect: Expect::Absent, change: Change::Put(Object::of_whole(&whole)) }
+    Write {
+        key: key(n),
+        expect: ExpectedRevision::Absent,
+        change: Mutation::Put(StoredObject::of_whole(&whole)),
+    }
 }
 
 fn key(n: usize) -> Key {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use muster_tests::differential::{Server, Step};
-use muster_tests::real::{Disk, Real};
+use muster_tests::differential::{ApiClient, RequestStep};
+use muster_tests::real::{Disk, RealCluster};
 use muster_tree::{Tree, tree};
 use tempfile::TempDir;
 
@@ -15,7 +15,6 @@ use crate::measure::{cpu_of, resident_of};
 /// How many pods are created.
 const PODS: usize = 1_000;
 
-/// One server's figures.
 struct Row {
     name: &'static str,
     ready: Duration,
@@ -74,7 +73,7 @@ fn ours() -> Vec<Row> {
             let began = Instant::now();
             let mut child = start(&kubeconfig.display().to_string(), args);
             let ready = began.elapsed();
-            let server = Server::of_kubeconfig(&kubeconfig).expect("up writes a kubeconfig");
+            let server = ApiClient::of_kubeconfig(&kubeconfig).expect("up writes a kubeconfig");
             let row = measure(name, ready, &server, &[child.id()]);
             child.kill().and_then(|()| child.wait()).expect("it was running");
             row
@@ -108,7 +107,7 @@ pub fn start(kubeconfig: &str, args: &[&str]) -> Child {
 /// kube-apiserver and etcd, if they are here.
 fn real() -> Option<Row> {
     let began = Instant::now();
-    match Real::start_without_controllers(Disk::Unsynced) {
+    match RealCluster::start_without_controllers(Disk::Unsynced) {
         Ok(real) => Some(measure("kube + etcd", began.elapsed(), &real.server, &real.pids())),
         Err(why) => {
             println!("  no real server to compare with: {why}");
@@ -117,7 +116,7 @@ fn real() -> Option<Row> {
     }
 }
 
-fn measure(name: &'static str, ready: Duration, server: &Server, pids: &[u32]) -> Row {
+fn measure(name: &'static str, ready: Duration, server: &ApiClient, pids: &[u32]) -> Row {
     let sum = |of: fn(u32) -> u64| pids.iter().map(|pid| of(*pid)).sum::<u64>();
     // The first requests pay for connections and caches.
     create(server, PODS..PODS + 10);
@@ -136,11 +135,11 @@ fn measure(name: &'static str, ready: Duration, server: &Server, pids: &[u32]) -
     }
 }
 
-fn create(server: &Server, range: std::ops::Range<usize>) {
+fn create(server: &ApiClient, range: std::ops::Range<usize>) {
     for n in range {
         let body = pod(n).to_json_bytes();
         let path = "/api/v1/namespaces/default/pods";
-        let answer = server.send("POST", path, &Step::default(), body).expect("the server answers");
+        let answer = server.send("POST", path, &RequestStep::default(), body).expect("the server answers");
         assert_eq!(answer.code, 201, "{}", answer.body);
     }
 }

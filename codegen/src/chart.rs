@@ -1,18 +1,17 @@
-//! `cargo xtask chart`: writes the Helm chart in `deploy/chart` from what `muster install` installs.
+//! `cargo xtask chart`: generates the Helm chart in `deploy/chart` from the manifests of `muster install`.
 //!
 //! # Invariants
 //!
-//! - The folder holds what is made and nothing else; a test makes it anew and compares.
+//! - The directory contains only generated files; a test generates them again and compares.
 
 use std::fs;
 use std::path::Path;
 
 use xtask::process;
 
-/// The chart, from the workspace's root.
+/// Output directory, relative to the workspace.
 const CHART: &str = "deploy/chart";
 
-/// Writes the chart.
 pub fn task(_: &[String]) -> Result<(), String> {
     let folder = process::root().join(CHART);
     let wrong = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
@@ -21,7 +20,7 @@ pub fn task(_: &[String]) -> Result<(), String> {
     }
     for (path, text) in muster_install::chart::files() {
         let path = folder.join(path);
-        let parent = path.parent().ok_or("a file of the chart has no folder")?;
+        let parent = path.parent().ok_or("a file of the chart has no parent directory")?;
         fs::create_dir_all(parent).map_err(|e| wrong(parent, e))?;
         fs::write(&path, text).map_err(|e| wrong(&path, e))?;
     }
@@ -35,12 +34,12 @@ mod tests {
 
     use super::*;
 
-    /// What a folder holds, by path.
-    fn held(folder: &Path, below: &Path, all: &mut BTreeMap<PathBuf, String>) {
+    /// Collects the files below a directory by path.
+    fn files_below(folder: &Path, below: &Path, all: &mut BTreeMap<PathBuf, String>) {
         for entry in fs::read_dir(folder.join(below)).into_iter().flatten().flatten() {
             let path = below.join(entry.file_name());
             match entry.path().is_dir() {
-                true => held(folder, &path, all),
+                true => files_below(folder, &path, all),
                 false => drop(all.insert(path, fs::read_to_string(entry.path()).unwrap_or_default())),
             }
         }
@@ -49,7 +48,7 @@ mod tests {
     #[test]
     fn the_chart_is_up_to_date() {
         let mut there = BTreeMap::new();
-        held(&process::root().join(CHART), Path::new(""), &mut there);
+        files_below(&process::root().join(CHART), Path::new(""), &mut there);
         let made = muster_install::chart::files().into_iter();
         let made: BTreeMap<PathBuf, String> = made.map(|(path, text)| (path.into(), text)).collect();
         let names = |all: &BTreeMap<PathBuf, String>| all.keys().cloned().collect::<Vec<_>>();

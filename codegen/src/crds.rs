@@ -1,13 +1,13 @@
-//! `cargo xtask crds`: makes the definitions of our kinds from our tables of their fields.
+//! `cargo xtask crds`: generates our CRDs from our tables of fields.
 //!
-//! The tables name types of Kubernetes; here their fields take the place of the names. What a definition may not
-//! hold (references, rules of strategic merge) is left out, and so are lists of allowed words and what is filled in: a
-//! template is checked and filled in by the server that gets the Job, which may know more than we do.
+//! The tables reference Kubernetes types, which are expanded here. Keywords that a CRD must not have (references, strategic merge
+//! directives) are removed, and so are enums and defaults of pod templates: the API server validates and defaults a template when the
+//! Job is created, and may be newer than our schema.
 //!
 //! # Invariants
 //!
-//! - Same tables, same bytes: maps are sorted.
-//! - An ordinary build never runs this; its results are checked in, and a test makes them anew.
+//! - The output is deterministic: maps are sorted.
+//! - A normal build does not run it; its output is checked in, and a test generates it again.
 
 use std::fs;
 use std::io::Read as _;
@@ -15,16 +15,16 @@ use std::path::{Path, PathBuf};
 
 use muster_tree::{Tree, tree};
 
-/// The results, from the workspace's root.
+/// Outputs, relative to the workspace.
 const JOBSETS: &str = "crates/jobset/src/crd.json";
 const GANGS: &str = "crates/install/src/gangs";
 const QUEUES: &str = "crates/queue/src/kinds/crds";
 const TRAINING: &str = "crates/trainer/src/kinds/crds";
-/// The schema table, from the workspace's root.
+/// Schema table, relative to the workspace.
 const TABLE: &str = "crates/schema/data/schema.json.lz4";
 
-/// What is kept of a type of Kubernetes.
-const KEPT: &[&str] = &[
+/// Keywords of Kubernetes types that a CRD may have.
+const ALLOWED_KEYWORDS: &[&str] = &[
     "additionalProperties",
     "format",
     "items",
@@ -36,11 +36,10 @@ const KEPT: &[&str] = &[
     "x-kubernetes-map-type",
 ];
 
-/// What templates may say of their own metadata.
+/// Metadata fields of templates.
 const METADATA: &[&str] = &["annotations", "finalizers", "labels", "name", "namespace"];
 
-/// Types that begin with a reference by name and so belong to one owner as a whole, which their published schema does
-/// not tell.
+/// Types that embed a LocalObjectReference and are atomic maps, which their published schema does not state.
 const REFERENCES: &[&str] = &[
     "ConfigMapEnvSource",
     "ConfigMapProjection",
@@ -49,22 +48,22 @@ const REFERENCES: &[&str] = &[
     "SecretProjection",
 ];
 
-/// Writes the definitions.
+/// Writes the CRDs.
 pub fn task(_: &[String]) -> Result<(), String> {
-    for (result, text) in made()? {
+    for (result, text) in generated()? {
         let path = root().join(result);
         fs::write(&path, text).map_err(|e| format!("writing {}: {e}", path.display()))?;
     }
     Ok(())
 }
 
-/// The definitions as they should be, one line each, with their files.
-fn made() -> Result<Vec<(String, String)>, String> {
+/// Generates the CRDs as single-line JSON, with their files.
+fn generated() -> Result<Vec<(String, String)>, String> {
     let types = Types { components: components()? };
     sources().map(|(file, source)| Ok((file, types.expand(&source)?.to_json() + "\n"))).collect()
 }
 
-/// The definitions with types of Kubernetes still named, with their files.
+/// Returns the CRDs with unexpanded type references, with their files.
 fn sources() -> impl Iterator<Item = (String, Tree)> {
     let gangs = muster_install::gangs::sources().into_iter();
     let gangs = gangs.map(|(file, source)| (format!("{GANGS}/{file}"), source));
@@ -89,16 +88,16 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The types that may be named.
+/// The Kubernetes types that tables may reference.
 struct Types {
     components: Tree,
 }
 
 impl Types {
-    /// Spells out every type named below a tree.
+    /// Expands every type reference below a tree.
     fn expand(&self, tree: &Tree) -> Result<Tree, String> {
         if let Some(name) = tree.get("$ref").and_then(Tree::as_str) {
-            // What a table of ours adds to a type (rules, bounds) stays; published schemas were stripped of theirs before.
+            // Rules and bounds that our table adds to a type are kept; those of published schemas were removed before.
             return Ok(self.named(name)?.merge(&tree.without_key("$ref")));
         }
         let entries = tree.entries().iter();
@@ -115,7 +114,7 @@ impl Types {
         }
     }
 
-    /// A type of Kubernetes.
+    /// Expands a Kubernetes type.
     fn named(&self, name: &str) -> Result<Tree, String> {
         if let Some(special) = special(name) {
             return Ok(special);
@@ -123,7 +122,7 @@ impl Types {
         let component = self.components.get(name).ok_or_else(|| format!("no type {name} in the table"))?;
         if name.ends_with(".ObjectMeta") {
             let fields = component.get("properties").cloned().unwrap_or_default();
-            // Nothing is made of it as it stands, so a name that is there twice does no harm.
+            // Embedded metadata is not persisted as an object, so duplicate list items are harmless.
             let plain = |field: &Tree| field.without_key("x-kubernetes-list-type");
             let fields =
                 fields.map_entries(|key, field| METADATA.contains(&key.as_str()).then(|| plain(field)));
@@ -134,8 +133,8 @@ impl Types {
         Ok(if is_reference { made.with_key("x-kubernetes-map-type", "atomic".into()) } else { made })
     }
 
-    /// The keys of a list must be in every item: those that may be left out get what the type of the items says, or
-    /// are empty. `source` is the list with that type still named.
+    /// Defaults list map keys that are not required, as structural schemas demand: to the default of the item type, or to "". `source` is
+    /// the list with the unexpanded item type.
     fn with_keys(&self, list: &Tree, source: &Tree) -> Tree {
         let item = self.components.get(source.str_at(&["items", "$ref"])).unwrap_or(&Tree::Null);
         let mut list = list.clone();
@@ -154,13 +153,13 @@ impl Types {
     }
 }
 
-/// Types whose JSON form their published schema does not tell.
+/// Returns the schema of types whose JSON form the published schema does not state.
 fn special(name: &str) -> Option<Tree> {
     let name = name.strip_prefix("io.k8s.apimachinery.")?;
     let number_or_text =
         tree!({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true});
     match name.rsplit('.').next()? {
-        "Quantity" => Some(number_or_text.with_key("pattern", muster_api::definition::QUANTITY.into())),
+        "Quantity" => Some(number_or_text.with_key("pattern", muster_api::crd_schema::QUANTITY.into())),
         "IntOrString" => Some(number_or_text),
         "Time" | "MicroTime" => Some(tree!({"type": "string", "format": "date-time"})),
         "RawExtension" => Some(tree!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})),
@@ -168,13 +167,13 @@ fn special(name: &str) -> Option<Tree> {
     }
 }
 
-/// A published schema without what definitions may not hold.
+/// Removes keywords that CRDs must not have.
 fn stripped(schema: &Tree) -> Tree {
     schema.map_entries(|key, value| match key.as_str() {
         "$ref" => Some(value.clone()),
         "properties" => Some(stripped_fields(value)),
         "items" | "additionalProperties" => Some(stripped(value)),
-        _ => kept(key, value),
+        _ => allowed_keyword(key, value),
     })
 }
 
@@ -182,26 +181,26 @@ fn stripped_fields(fields: &Tree) -> Tree {
     fields.map_entries(|_, field| Some(stripped(field)))
 }
 
-fn kept(key: &str, value: &Tree) -> Option<Tree> {
-    KEPT.contains(&key).then(|| value.clone())
+fn allowed_keyword(key: &str, value: &Tree) -> Option<Tree> {
+    ALLOWED_KEYWORDS.contains(&key).then(|| value.clone())
 }
 
 #[cfg(test)]
 mod tests {
     use muster_tree::{Tree, tree};
 
-    use super::{made, root, sources};
+    use super::{generated, root, sources};
 
     /// Shows: 572-54.
     #[test]
-    fn the_definitions_are_up_to_date() {
-        for (file, text) in made().unwrap() {
+    fn the_crds_are_up_to_date() {
+        for (file, text) in generated().unwrap() {
             let there = std::fs::read_to_string(root().join(&file)).unwrap();
             assert!(there == text, "{file} is out of date: run `cargo xtask crds`");
         }
     }
 
-    /// Fields without a description, by path. Types of Kubernetes count as one field each: their prose is not shipped.
+    /// Collects the paths of fields without a description. Kubernetes types count as one field each: their descriptions are not shipped.
     fn undescribed(schema: &Tree, at: &str, all: &mut Vec<String>) {
         for (name, field) in schema.entries_at(&["properties"]) {
             let path = format!("{at}.{name}");
@@ -215,7 +214,7 @@ mod tests {
         }
     }
 
-    /// A server serves its own ObjectMeta in place of this field.
+    /// The API server replaces the schema of this field by its own ObjectMeta.
     const SERVED_BY_KUBERNETES: &str = ".metadata";
 
     #[test]
@@ -244,29 +243,29 @@ mod tests {
         assert!(missing.is_empty(), "add `.about(…)` to the tables of fields:\n{}", missing.join("\n"));
     }
 
-    /// What a schema says of each of its parts, by path; only these words are looked at.
-    fn told(schema: &Tree, at: &str, word: &str, all: &mut Vec<String>) {
+    /// Collects the values of a keyword in a schema, by path.
+    fn keyword_values(schema: &Tree, at: &str, word: &str, all: &mut Vec<String>) {
         all.extend(schema.get(word).map(|value| format!("{at} {}", value.to_json())));
         for (name, field) in schema.entries_at(&["properties"]) {
-            told(field, &format!("{at}.{name}"), word, all);
+            keyword_values(field, &format!("{at}.{name}"), word, all);
         }
         for below in ["items", "additionalProperties"] {
-            schema.get(below).iter().for_each(|it| told(it, &format!("{at}[]"), word, all));
+            schema.get(below).iter().for_each(|it| keyword_values(it, &format!("{at}[]"), word, all));
         }
     }
 
-    /// All of it below one part of the spec.
+    /// Collects the values of a keyword below a field of the JobSet spec.
     fn below(part: &str, word: &str) -> Vec<String> {
-        let definition = muster_jobset::crd::definition();
+        let definition = muster_jobset::crd::manifest();
         let schema = &definition.items_at(&["spec", "versions"])[0];
         let fields = ["schema", "openAPIV3Schema", "properties", "spec", "properties", part];
         let mut all = Vec::new();
-        told(schema.at(&fields).unwrap(), "", word, &mut all);
+        keyword_values(schema.at(&fields).unwrap(), "", word, &mut all);
         all
     }
 
     #[test]
-    fn of_templates_only_keys_of_lists_are_filled_in() {
+    fn in_templates_only_list_map_keys_are_defaulted() {
         let inside = |line: &&String| !line.starts_with("[].template.spec.template.spec.");
         let all = below("replicatedJobs", "default");
         let pods: Vec<&str> = all.iter().filter(|it| !inside(it)).map(|it| &it[31..]).collect();
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn finalizers_of_templates_are_a_plain_list() {
+    fn finalizers_of_templates_have_no_list_type() {
         for part in ["replicatedJobs", "volumeClaimPolicies"] {
             let all = below(part, "x-kubernetes-list-type");
             assert!(!all.iter().any(|line| line.contains("finalizers")), "{all:#?}");
@@ -300,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn references_by_name_have_one_owner() {
+    fn local_object_references_are_atomic() {
         let all = below("replicatedJobs", "x-kubernetes-map-type");
         for path in [
             "containers[].envFrom[].configMapRef",
@@ -313,6 +312,6 @@ mod tests {
             assert!(all.contains(&line), "{path}");
         }
         let secret = "[].template.spec.template.spec.volumes[].secret \"atomic\"";
-        assert!(!all.iter().any(|line| line == secret), "this one names its secret in a field of its own");
+        assert!(!all.iter().any(|line| line == secret), "a secret volume has the name in a field of its own");
     }
 }

@@ -1,22 +1,21 @@
-//! The tasks that need crates of the product; `cargo xtask TASK` starts them.
+//! Tasks that depend on crates of the product; `cargo xtask TASK` starts them.
 //!
-//! They are a program of their own so that `xtask`, which is built before every task, depends on none of those crates.
+//! They are a separate program so that `xtask`, which is built before every task, does not depend on those crates.
 
 mod chart;
 mod crds;
+mod rbac;
 mod requirements;
-mod rights;
 mod schema;
 
 use std::process::ExitCode;
 
-/// A task by its name.
 type Task = (&'static str, fn(&[String]) -> Result<(), String>);
 
 /// `cargo xtask` lists these tasks with a line about each.
 const TASKS: [Task; 5] = [
     ("requirements", requirements::task),
-    ("rights", rights::task),
+    ("rights", rbac::task),
     ("chart", chart::task),
     ("crds", crds::task),
     ("schema", schema::run),

@@ -1,13 +1,12 @@
-//! `cargo xtask requirements`: which promises of `docs/requirements` a test names, and which none does.
+//! `cargo xtask requirements`: reports which requirements of `docs/requirements` are covered by a test.
 //!
-//! An id stands in the docs as `- **572-01** …`. A scenario names it with `shows: [572-01]`, a Rust test with a line
-//! `/// Shows: 572-01, 572-02.` above its `#[test]`, a function of `tests/src/suite` above itself: those functions are the
-//! tests that the harness of scenarios runs, or make them. Naming an id that no file has, or having an id twice, is an error:
-//! a typing mistake must not look like a promise kept.
+//! An id is defined in the docs as `- **572-01** …`. A scenario references it with `shows: [572-01]`, a Rust test with a line
+//! `/// Shows: 572-01, 572-02.` above its `#[test]`, or above a function of `tests/src/suite`, which builds the cases of the scenario
+//! harness. An unknown or duplicate id is an error, so that a typo does not count as coverage.
 //!
 //! # Deliberately absent
 //!
-//! Whether the test really shows it. That is for the reader of the test.
+//! Whether the test really covers it. That is for review.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,40 +17,38 @@ use muster_tree::{Tree, tree};
 use xtask::process;
 
 const DOCS: &str = "docs/requirements";
-/// Folders with scenarios.
+/// Directories with scenarios.
 const SCENARIOS: [&str; 6] =
     ["tests/scenarios", "tests/lives", "tests/jobsets", "tests/gangs", "tests/queues", "tests/trains"];
-/// Folders with Rust tests.
+/// Directories with Rust tests.
 const SOURCES: [&str; 5] = ["crates", "tests", "bench", "xtask", "codegen"];
-/// The folder whose functions are tests without `#[test]`.
+/// Directory whose functions are tests without `#[test]`.
 const SUITE: &str = "tests/src/suite/";
-/// What a Rust test says before its ids.
+/// Prefix of the ids above a Rust test.
 const SHOWS: &str = "/// Shows: ";
-/// The mark of what the proposal itself defers.
+/// Mark of a requirement that the KEP defers.
 const LATER: &str = "(later)";
 
-/// One line of the docs.
+/// A requirement in the docs.
 #[derive(Debug, PartialEq, Eq)]
 struct Requirement {
     id: String,
     later: bool,
 }
 
-/// A place that names an id: the file with its line or scenario.
+/// A reference to an id, with the file and the line or scenario.
 #[derive(Debug, PartialEq, Eq)]
-struct Naming {
+struct RequirementRef {
     id: String,
     place: String,
 }
 
-/// The requirements of one file.
 #[derive(Debug)]
-struct Counted {
+struct RequirementFile {
     file: String,
     ids: Vec<Requirement>,
 }
 
-/// The task.
 pub fn task(args: &[String]) -> Result<(), String> {
     let json = match args {
         [] => false,
@@ -70,25 +67,25 @@ pub fn task(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the counts are what this task is asked for")]
+#[expect(clippy::print_stdout, reason = "the counts are the result of this task")]
 fn print(text: &str) {
     println!("{text}");
 }
 
-fn read_docs(root: &Path) -> Result<Vec<Counted>, String> {
+fn read_docs(root: &Path) -> Result<Vec<RequirementFile>, String> {
     let mut files = Vec::new();
     for path in files_under(&root.join(DOCS), "md")? {
         let ids: Vec<Requirement> = read(&path)?.lines().filter_map(requirement).collect();
         if !ids.is_empty() {
-            files.push(Counted { file: short(root, &path), ids });
+            files.push(RequirementFile { file: short(root, &path), ids });
         }
     }
-    // 976 comes before 2899, though not as text.
+    // Numeric order: 976 before 2899.
     files.sort_by_key(|f| proposal(&f.ids[0].id));
     Ok(files)
 }
 
-fn read_tests(root: &Path) -> Result<Vec<Naming>, String> {
+fn read_tests(root: &Path) -> Result<Vec<RequirementRef>, String> {
     let mut named = Vec::new();
     for folder in SCENARIOS {
         for path in files_under(&root.join(folder), "yaml")? {
@@ -103,14 +100,14 @@ fn read_tests(root: &Path) -> Result<Vec<Naming>, String> {
     Ok(named)
 }
 
-/// Reads `- **572-01** (mark) sentence`.
+/// Parses `- **572-01** (mark) sentence`.
 fn requirement(line: &str) -> Option<Requirement> {
     let (id, rest) = line.strip_prefix("- **")?.split_once("** ")?;
     is_id(id).then(|| Requirement { id: id.to_owned(), later: rest.starts_with(LATER) })
 }
 
-/// The ids named by the scenarios of one file.
-fn of_scenarios(text: &str, file: &str) -> Result<Vec<Naming>, String> {
+/// Returns the ids that the scenarios of a file reference.
+fn of_scenarios(text: &str, file: &str) -> Result<Vec<RequirementRef>, String> {
     let documents = Tree::parse_yaml_documents(text).map_err(|e| format!("{file}: {e}"))?;
     let mut named = Vec::new();
     for document in &documents {
@@ -121,14 +118,14 @@ fn of_scenarios(text: &str, file: &str) -> Result<Vec<Naming>, String> {
         }
         for id in shows.items() {
             let id = id.as_str().ok_or_else(|| format!("{place}: shows {id}: not an id"))?;
-            named.push(Naming { id: id.to_owned(), place: place.clone() });
+            named.push(RequirementRef { id: id.to_owned(), place: place.clone() });
         }
     }
     Ok(named)
 }
 
-/// The ids named above the tests of one Rust file.
-fn of_rust(text: &str, file: &str) -> Result<Vec<Naming>, String> {
+/// Returns the ids above the tests of a Rust file.
+fn of_rust(text: &str, file: &str) -> Result<Vec<RequirementRef>, String> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let mut named = Vec::new();
     for (at, line) in lines.iter().enumerate() {
@@ -139,16 +136,16 @@ fn of_rust(text: &str, file: &str) -> Result<Vec<Naming>, String> {
         let below = lines[at..].iter().find(|line| !above_an_item(line));
         let is_of_suite = file.starts_with(SUITE) && below.is_some_and(|line| line.contains("fn "));
         if !is_test && !is_of_suite {
-            return Err(format!("{place}: ids are named, but not above a test"));
+            return Err(format!("{place}: ids must be above a test"));
         }
         let ids = ids.trim_end_matches('.').split(", ");
-        named.extend(ids.map(|id| Naming { id: id.to_owned(), place: place.clone() }));
+        named.extend(ids.map(|id| RequirementRef { id: id.to_owned(), place: place.clone() }));
     }
     Ok(named)
 }
 
-/// What is wrong: ids that exist twice, ids named that do not exist.
-fn check(files: &[Counted], named: &[Naming]) -> Vec<String> {
+/// Returns the problems: duplicate ids, and references to unknown ids.
+fn check(files: &[RequirementFile], named: &[RequirementRef]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
     for (file, id) in files.iter().flat_map(|f| f.ids.iter().map(|r| (f.file.as_str(), r.id.as_str()))) {
@@ -161,17 +158,17 @@ fn check(files: &[Counted], named: &[Naming]) -> Vec<String> {
     problems
 }
 
-/// The ids that no test names and that are due.
-fn missing<'a>(file: &'a Counted, named: &BTreeSet<&str>) -> Vec<&'a str> {
+/// Returns the ids without a test, except for deferred ones.
+fn missing<'a>(file: &'a RequirementFile, named: &BTreeSet<&str>) -> Vec<&'a str> {
     let due = file.ids.iter().filter(|r| !r.later && !named.contains(r.id.as_str()));
     due.map(|r| r.id.as_str()).collect()
 }
 
-fn count(file: &Counted, named: &BTreeSet<&str>) -> usize {
+fn count(file: &RequirementFile, named: &BTreeSet<&str>) -> usize {
     file.ids.iter().filter(|r| named.contains(r.id.as_str())).count()
 }
 
-fn as_text(files: &[Counted], named: &BTreeSet<&str>) -> String {
+fn as_text(files: &[RequirementFile], named: &BTreeSet<&str>) -> String {
     let mut lines = vec![format!("{:<46} {:>6} {:>6} {:>6}", "file", "ids", "named", "later")];
     for file in files {
         let later = file.ids.iter().filter(|r| r.later).count();
@@ -189,7 +186,7 @@ fn as_text(files: &[Counted], named: &BTreeSet<&str>) -> String {
     lines.join("\n")
 }
 
-fn as_json(files: &[Counted], named: &BTreeSet<&str>) -> String {
+fn as_json(files: &[RequirementFile], named: &BTreeSet<&str>) -> String {
     let files = files.iter().map(|file| {
         let later = file.ids.iter().filter(|r| r.later).map(|r| Tree::from(r.id.as_str()));
         let missing = missing(file, named).into_iter().map(Tree::from);
@@ -201,7 +198,7 @@ fn as_json(files: &[Counted], named: &BTreeSet<&str>) -> String {
     Tree::list(files).to_string()
 }
 
-/// Two numbers with a dash between them.
+/// Whether the text is two numbers with a dash between them.
 fn is_id(text: &str) -> bool {
     let number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     text.split_once('-').is_some_and(|(proposal, n)| number(proposal) && number(n))
@@ -211,7 +208,7 @@ fn proposal(id: &str) -> u32 {
     id.split('-').next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// All files of a folder and its folders with this extension, in order; what was built is left out.
+/// Returns all files with this extension below a directory, sorted, without `target`.
 fn files_under(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -241,13 +238,13 @@ fn short(root: &Path, path: &Path) -> String {
 mod tests {
     use super::*;
 
-    fn ids(named: &[Naming]) -> Vec<&str> {
+    fn ids(named: &[RequirementRef]) -> Vec<&str> {
         named.iter().map(|n| n.id.as_str()).collect()
     }
 
-    fn counted(ids: &[(&str, bool)]) -> Counted {
+    fn counted(ids: &[(&str, bool)]) -> RequirementFile {
         let ids = ids.iter().map(|(id, later)| Requirement { id: (*id).to_owned(), later: *later });
-        Counted { file: "a.md".to_owned(), ids: ids.collect() }
+        RequirementFile { file: "a.md".to_owned(), ids: ids.collect() }
     }
 
     #[test]
@@ -293,8 +290,8 @@ mod tests {
     }
 
     #[test]
-    fn ids_exist_once_and_names_exist() {
-        let naming = |id: &str| Naming { id: id.to_owned(), place: "t.rs:1".to_owned() };
+    fn ids_are_unique_and_references_exist() {
+        let naming = |id: &str| RequirementRef { id: id.to_owned(), place: "t.rs:1".to_owned() };
         let files = [counted(&[("572-01", false), ("572-02", false)])];
         assert_eq!(check(&files, &[naming("572-02")]), Vec::<String>::new());
         assert_eq!(
@@ -306,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_later_is_not_missing() {
+    fn deferred_requirements_are_not_missing() {
         let file = counted(&[("572-01", false), ("572-02", true), ("572-03", false)]);
         assert_eq!(missing(&file, &BTreeSet::from(["572-01"])), ["572-03"]);
     }

@@ -1,13 +1,12 @@
-//! `cargo xtask schema`: makes the schema table's data from the files that Kubernetes publishes.
+//! `cargo xtask schema`: generates the data of the schema table from the files that Kubernetes publishes.
 //!
-//! It reads the OpenAPI v3 documents, the discovery documents, the `.proto` files and (by a small Go program that
-//! looks at the types) which fields are pointers and which zero values are written, and leaves compressed data
-//! in `crates/schema/data`. Everything meant for human readers is left out on the way.
+//! It reads the OpenAPI v3 documents, the discovery documents, the `.proto` files and (by a small Go program that reflects on the types)
+//! which fields are pointers and which zero values are written. It writes compressed data to `crates/schema/data`, without descriptions.
 //!
 //! # Invariants
 //!
-//! - Same versions in, same bytes out: all maps are sorted.
-//! - An ordinary build never runs this; its results are checked in. It needs Go and the module proxy.
+//! - The output is deterministic: all maps are sorted.
+//! - A normal build does not run it; its output is checked in. It needs Go and the module proxy.
 
 mod facts;
 mod kinds;
@@ -22,12 +21,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-/// Where the results go, from the workspace's root.
+/// Output directory, relative to the workspace.
 const DATA: &str = "crates/schema/data";
-/// Objects in JSON and in protobuf, for tests.
+/// Test vectors: objects in JSON and in protobuf.
 const VECTORS: &str = "../tests/vectors.json.lz4";
 
-/// Makes all data files.
+/// Generates all data files.
 pub fn run(_: &[String]) -> Result<(), String> {
     let kubernetes = modules::locate("k8s.io/kubernetes", modules::KUBERNETES)?;
     let kinds = kinds::read(&kubernetes.join("api/discovery"))?;
@@ -48,7 +47,7 @@ pub fn run(_: &[String]) -> Result<(), String> {
     write("MANIFEST.txt", manifest(&counts).as_bytes())
 }
 
-/// What the data was made from and what is in it.
+/// Formats the sources of the data and its counts.
 fn manifest(counts: &[(&str, usize)]) -> String {
     let mut text = String::from("Made by `cargo xtask schema`; do not edit.\n\n");
     let mut line = |name: &str, value: &dyn std::fmt::Display| {
@@ -62,7 +61,7 @@ fn manifest(counts: &[(&str, usize)]) -> String {
     text
 }
 
-/// The data folder, wherever the task was started from.
+/// Returns the data directory, independent of the working directory.
 fn data_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(DATA)
 }
@@ -78,7 +77,6 @@ fn write_compressed(name: &str, bytes: &[u8]) -> Result<(), String> {
     write(name, &out.finish().map_err(|e| e.to_string())?)
 }
 
-/// Reads one JSON file.
 fn read_json(path: &Path) -> Result<Value, String> {
     let bytes = fs::read(path).map_err(|e| format!("reading {}: {e}", path.display()))?;
     serde_json::from_slice(&bytes).map_err(|e| format!("{}: {e}", path.display()))

@@ -36,7 +36,6 @@ pub struct Row {
     pub in_flight: usize,
     pub done: usize,
     pub wall: Duration,
-    /// Sorted.
     pub latencies: Vec<Duration>,
     pub server_cpu: Duration,
     pub client_cpu: Duration,

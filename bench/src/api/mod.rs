@@ -13,7 +13,7 @@ mod table;
 use std::path::Path;
 use std::time::Instant;
 
-use muster_tests::real::{Disk, Real};
+use muster_tests::real::{Disk, RealCluster};
 use tempfile::TempDir;
 
 use self::load::{Load, Row};
@@ -28,12 +28,10 @@ pub struct Options {
     pub disk: Disk,
     /// Only those whose name, or that of their load, has these words; all when empty.
     pub only: String,
-    /// For machines.
     pub json: bool,
 }
 
 impl Options {
-    /// Reads the flags.
     pub fn read(flags: &[&str]) -> Result<Options, String> {
         let mut options =
             Options { load: Load::FULL, quick: false, disk: Disk::Synced, only: String::new(), json: false };
@@ -102,11 +100,11 @@ fn ours(name: &'static str, how: &'static str, args: &[&str], folder: &Path, loa
     Server { name, how, rows }
 }
 
-/// The real one runs without this step as well: nobody makes ServiceAccounts there.
+/// The real one runs without this step as well: no controller creates ServiceAccounts there.
 const ADMISSION: &str = "*,-ServiceAccount";
 
 fn real(options: &Options) -> Result<Server, String> {
-    let real = Real::start_without_controllers(options.disk)?;
+    let real = RealCluster::start_without_controllers(options.disk)?;
     eprintln!("kube + etcd");
     let how = match options.disk {
         Disk::Synced => "kube-apiserver, and etcd that syncs every commit to disk",

@@ -8,7 +8,7 @@ use muster_tree::{Tree, tree};
 use super::Server;
 use super::load::{Load, Row};
 
-/// The finest the system tells of CPU time, in seconds.
+/// The resolution of CPU time, in seconds.
 const TICK: f64 = 0.01;
 
 /// A table: one block for a kind of request, one line for a server; ours end with how many times better than the real

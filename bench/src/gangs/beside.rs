@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use muster_tests::real::{Disk, Real};
+use muster_tests::real::{Disk, RealCluster};
 use muster_tree::{Tree, tree};
 
 use crate::api::Options;
@@ -87,13 +87,13 @@ struct Row {
 }
 
 /// Starts a scheduler on a server; returns its process.
-type Start = fn(&mut Real) -> Result<u32, String>;
+type Start = fn(&mut RealCluster) -> Result<u32, String>;
 
 /// Runs both and prints them.
 pub fn run(options: &Options) {
     let both: [(&str, &str, Start); 2] = [
-        ("muster operator", "muster-scheduler", |real| real.operate(&up::binary(), &[])),
-        (KUBE, "default-scheduler", Real::start_scheduler),
+        ("muster operator", "muster-scheduler", |real| real.start_operator_as_admin(&up::binary(), &[])),
+        (KUBE, "default-scheduler", RealCluster::start_scheduler),
     ];
     let mut rows = Vec::new();
     for load in if options.quick { Load::QUICK } else { Load::FULL } {
@@ -113,7 +113,7 @@ pub fn run(options: &Options) {
 }
 
 fn one(load: Load, name: &'static str, scheduler: &str, start: Start, disk: Disk) -> Result<Row, String> {
-    let mut real = Real::start_without_controllers(disk)?;
+    let mut real = RealCluster::start_without_controllers(disk)?;
     let server = real.pids();
     let server_cpu = || server.iter().map(|pid| cpu_of(*pid)).sum::<Duration>();
     let target = Target::of_token(real.server.base(), real.token());
@@ -145,14 +145,14 @@ fn one(load: Load, name: &'static str, scheduler: &str, start: Start, disk: Disk
 /// When each pod was first seen with a node.
 type Seen = BTreeMap<String, Instant>;
 
-/// Tells of every pod that gets a node, by its name, and when that was seen.
+/// Sends the name of every pod that is bound, with the time at which the watch reported it.
 fn follow(target: &Target) -> Receiver<(String, Instant)> {
     let (tell, told) = channel();
     let (open, opened) = channel();
     let target = target.clone();
     std::thread::spawn(move || {
         let request = target.request(BOUND, "", b"");
-        // A new watch begins with all that have nodes by then. Nobody listens any more when the plane has ended.
+        // A new watch begins with all pods bound by then. The receiver is gone when the control plane has ended.
         while let Ok(mut connection) = target.connect() {
             let mut listened = true;
             let seen = |event: &[u8]| {

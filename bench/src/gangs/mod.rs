@@ -2,7 +2,7 @@
 //! the cost grows with nodes and with pods.
 //!
 //! Each scene is played in rounds on one scheduler: gangs come, are decided about one by one, and are gone before the
-//! next round. What is told of a gang is the CPU time of this thread for deciding about it, which a busy machine does
+//! next round. The figure of a gang is the CPU time of this thread for its decision, which a busy machine does
 //! not change much; the time on the clock stands beside it.
 //!
 //! # Deliberately absent

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use muster_api::time::Time;
 use muster_scheduler::{
-    GroupKey, GroupOutcome, GroupVerdict, Outcome, Pod, PodKey, Scheduler, Standing, Stats,
+    GroupKey, GroupOutcome, GroupReadiness, GroupStatus, Pod, PodKey, Scheduler, SchedulingOutcome, Stats,
 };
 use muster_tree::{Text, Tree};
 
 use super::scene::{Scene, gang_name};
 use crate::measure::{Moment, Took};
 
-/// Time that goes by until victims are gone, so that nobody is set back any more; microseconds.
+/// The simulated time until victims are deleted and no backoff is left, in microseconds.
 const MINUTE: i64 = 60_000_000;
 /// Passes of a round: a gang has its nodes, is refused, or waits for victims and then has its nodes.
 const PASSES: usize = 2;
@@ -21,7 +21,7 @@ pub struct Row {
     pub scene: Scene,
     /// What was decided about, where a scene has two lines.
     pub pass: Pass,
-    /// Telling the scheduler of all pods, in CPU time.
+    /// CPU time to add all pods to the scheduler.
     pub feed: Duration,
     /// Of each decision, CPU time, sorted.
     pub cpu: Vec<Duration>,
@@ -37,11 +37,8 @@ pub struct Row {
 /// When decisions were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pass {
-    /// The only time.
     Only,
-    /// Victims were chosen.
     Choosing,
-    /// They were gone.
     Placing,
 }
 
@@ -66,16 +63,15 @@ impl Tally {
     fn add(&mut self, took: &Took, outcome: &GroupOutcome) {
         self.cpu.push(took.cpu);
         self.wall.push(took.wall);
-        self.placed += outcome.placed.len();
-        self.refused += outcome.refused.len();
-        self.evicted += outcome.evict.len();
+        self.placed += outcome.scheduled.len();
+        self.refused += outcome.unschedulable.len();
+        self.evicted += outcome.victims.len();
     }
 }
 
-/// Plays all rounds.
 pub fn play(scene: &Scene) -> Vec<Row> {
     let mut scheduler = Scheduler::default();
-    (0..scene.nodes).for_each(|n| scheduler.node(Scene::node(n)));
+    (0..scene.nodes).for_each(|n| scheduler.update_node(Scene::node(n)));
     let mut stage = Stage { scheduler, now: Time(0), tallies: Default::default(), feed: Duration::ZERO };
     (0..scene.rounds).for_each(|round| stage.round(scene, round));
     let stats = stage.scheduler.stats();
@@ -107,7 +103,7 @@ impl Stage {
             gangs.map(|gang| (0..scene.each).map(|member| scene.member(gang, member)).collect()).collect();
         let began = Moment::now();
         for (name, members) in names.iter().zip(&members) {
-            self.scheduler.group(name, Standing::Ready(scene.gang()));
+            self.scheduler.update_group(name, GroupReadiness::Ready(scene.gang()));
             members.iter().for_each(|tree| _ = self.come(tree, Some(name.clone())));
         }
         self.feed += began.took().cpu;
@@ -116,14 +112,14 @@ impl Stage {
             if victims.is_empty() {
                 break;
             }
-            victims.iter().for_each(|pod| self.scheduler.pod_gone(pod));
+            victims.iter().for_each(|pod| self.scheduler.delete_pod(pod));
             self.now = Time(self.now.0 + MINUTE);
         }
-        members.iter().flatten().for_each(|tree| self.scheduler.pod_gone(&key_of(tree)));
-        names.iter().for_each(|name| self.scheduler.group_gone(name));
+        members.iter().flatten().for_each(|tree| self.scheduler.delete_pod(&key_of(tree)));
+        names.iter().for_each(|name| self.scheduler.delete_group(name));
         for (pod, group) in tenants {
-            self.scheduler.pod_gone(&pod);
-            group.iter().for_each(|group| self.scheduler.group_gone(group));
+            self.scheduler.delete_pod(&pod);
+            group.iter().for_each(|group| self.scheduler.delete_group(group));
         }
     }
 
@@ -133,7 +129,7 @@ impl Stage {
         for (tree, group) in scene.tenants() {
             let group = group.map(of_default);
             if let Some(group) = &group {
-                self.scheduler.group(group, Standing::Ready(scene.tenant_group()));
+                self.scheduler.update_group(group, GroupReadiness::Ready(scene.tenant_group()));
             }
             all.push((self.come(&tree, group.clone()), group));
         }
@@ -142,24 +138,24 @@ impl Stage {
 
     fn come(&mut self, tree: &Tree, group: Option<GroupKey>) -> PodKey {
         let pod = Pod { group, ..Pod::of(tree, &["s"]) };
-        self.scheduler.pod(&pod);
+        self.scheduler.update_pod(&pod);
         pod.key
     }
 
-    /// Decides until nobody waits; says who has to go.
+    /// Schedules until no pod is pending; returns the victims.
     fn decide(&mut self, pass: usize) -> Vec<PodKey> {
         let mut victims = Vec::new();
         loop {
             let began = Moment::now();
-            let decisions = self.scheduler.decide(1, self.now);
+            let decisions = self.scheduler.schedule(1, self.now);
             let took = began.took();
             let Some(decision) = decisions.into_iter().next() else { return victims };
-            let Outcome::Group(outcome) = decision.outcome else { continue };
-            if matches!(outcome.verdict, GroupVerdict::Held(_)) {
+            let SchedulingOutcome::Group(outcome) = decision.outcome else { continue };
+            if matches!(outcome.status, GroupStatus::Held(_)) {
                 continue;
             }
             self.tallies[pass].add(&took, &outcome);
-            victims.extend(outcome.evict);
+            victims.extend(outcome.victims);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What is played: how many gangs of what shape on how many nodes.
 
-use muster_api::node::{NodeFacts, simulated};
-use muster_scheduler::{Disruption, Group, Policy};
+use muster_api::node::{NodeFacts, simulated_node};
+use muster_scheduler::{DisruptionMode, GroupSpec, SchedulingPolicy};
 use muster_tree::{Text, Tree, tree};
 
 /// Where nodes are in the scenes that do not ask how cost grows.
@@ -19,19 +19,16 @@ const VICTIMS_EACH: usize = 10;
 pub enum Block {
     /// One gang at a time.
     One,
-    /// Many at once.
     Many,
-    /// Shapes that nobody has seen before.
+    /// Pod shapes that occur once.
     New,
     /// Others have to go.
     Room,
     /// There is no place.
     None,
-    /// More nodes.
     Nodes,
     /// More pods in a gang.
     Size,
-    /// More gangs.
     Gangs,
 }
 
@@ -48,7 +45,7 @@ pub enum Before {
 }
 
 /// What one pod asks for, by the number of its gang over all rounds and its own in it.
-pub type Shape = fn(usize, usize) -> Tree;
+pub type GangShape = fn(usize, usize) -> Tree;
 
 /// One line of the table, or two where room is made.
 #[derive(Debug, Clone, Copy)]
@@ -59,10 +56,9 @@ pub struct Scene {
     pub before: Before,
     /// Gangs that come together.
     pub gangs: usize,
-    /// Pods of each.
     pub each: usize,
     pub rounds: usize,
-    pub shape: Shape,
+    pub shape: GangShape,
 }
 
 impl Block {
@@ -226,12 +222,12 @@ impl Scene {
         let has = tree!({"cpu": format!("{NODE_MILLI}m"), "memory": "256Gi", "pods": "110"});
         let zone =
             tree!({"metadata": {"labels": {"topology.kubernetes.io/zone": format!("z{}", n % ZONES)}}});
-        NodeFacts::of(&simulated(&node_name(n), &has).merge(&zone))
+        NodeFacts::of(&simulated_node(&node_name(n), &has).merge(&zone))
     }
 
     /// The group of a gang: all of its pods, or none; it may have others evicted.
-    pub fn gang(&self) -> Group {
-        Group::of(Policy::Gang { min: self.each })
+    pub fn gang(&self) -> GroupSpec {
+        GroupSpec::of(SchedulingPolicy::Gang { min: self.each })
     }
 
     /// A pod of a gang.
@@ -268,8 +264,11 @@ impl Scene {
     }
 
     /// The group of tenants that go as a whole.
-    pub fn tenant_group(&self) -> Group {
-        Group { disruption: Disruption::All, ..Group::of(Policy::Gang { min: VICTIMS_EACH }) }
+    pub fn tenant_group(&self) -> GroupSpec {
+        GroupSpec {
+            disruption: DisruptionMode::All,
+            ..GroupSpec::of(SchedulingPolicy::Gang { min: VICTIMS_EACH })
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! API calls, as the API server counts them, and for an embedded controller as it counts them itself.
 //!
-//! A server does not tell who called. What the garbage collector does can be told apart all the same: it alone reads
+//! The metrics of a server do not name the client. Requests of the garbage collector can be separated all the same: it alone reads
 //! Jobs and JobSets one by one (both controllers have caches), and it alone patches Jobs during a restart.
 
 use std::collections::BTreeMap;
@@ -84,7 +84,6 @@ impl Count {
         *self.calls.entry(Kind { verb, resource, status, refused }).or_default() += number as u64;
     }
 
-    /// What came since.
     pub fn since(&self, before: &Count) -> Count {
         let calls = self.calls.iter().map(|(kind, count)| {
             (kind.clone(), count.saturating_sub(before.calls.get(kind).copied().unwrap_or(0)))
@@ -107,7 +106,7 @@ impl Count {
         }
     }
 
-    /// Writes of these resources, whoever sent them.
+    /// Writes of these resources by all clients.
     pub fn writes(&self, resources: &[&str]) -> u64 {
         let those = self.calls.iter().filter(|(kind, _)| {
             resources.contains(&kind.resource.as_str()) && !READS.contains(&kind.verb.as_str())
@@ -115,7 +114,7 @@ impl Count {
         those.map(|(_, count)| count).sum()
     }
 
-    /// Writes of each of these resources, whoever sent them, and those of all that were refused.
+    /// Writes of each of these resources by all clients, and the rejected ones of all.
     pub fn writes_by(&self, resources: &[&'static str]) -> (Vec<(&'static str, u64)>, u64) {
         let by = resources.iter().map(|it| (*it, self.writes(&[*it]))).filter(|(_, count)| *count > 0);
         let refused = self.calls.iter().filter(|(kind, _)| {
@@ -126,12 +125,12 @@ impl Count {
         (by.collect(), refused.map(|(_, count)| count).sum())
     }
 
-    /// All of them about what a JobSet controller writes, whoever sent them, by what they are.
+    /// All requests by all clients for resources that a JobSet controller writes, by verb and resource.
     pub fn tree(&self) -> Tree {
         self.tree_of(&WRITTEN)
     }
 
-    /// All of them about these resources, whoever sent them, by what they are.
+    /// All requests by all clients for these resources, by verb and resource.
     pub fn tree_of(&self, resources: &[&str]) -> Tree {
         let one = |(kind, count): (&Kind, &u64)| {
             tree!({"verb": kind.verb.as_str(), "resource": kind.resource.as_str(), "status": kind.status,

@@ -1,11 +1,11 @@
-//! The Jobs of a namespace as their watch tells them. Events are searched, not read: every cycle of this process is one
+//! The Jobs of a namespace, from a watch. Events are searched, not read: every cycle of this process is one
 //! that those under measurement do not get.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
-use muster_api::words::jobset as words;
+use muster_api::consts::jobset as words;
 
 use crate::client::Target;
 
@@ -59,7 +59,6 @@ fn value<'a>(event: &'a str, key: &str) -> Option<&'a str> {
 pub struct Follow(Arc<(Mutex<Seen>, Condvar)>);
 
 impl Follow {
-    /// Begins to watch.
     pub fn start(target: &Target) -> Follow {
         let shared = Arc::new((Mutex::new(Seen::default()), Condvar::new()));
         let (target, seen) = (target.clone(), shared.clone());

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use muster_api::words::jobset as words;
+use muster_api::consts::jobset as words;
 use muster_tree::{Tree, tree};
 
 use super::calls::{Calls, Count};
@@ -35,7 +35,6 @@ pub enum Phase {
     Restart,
     /// Until all Jobs are suspended.
     Suspend,
-    /// Until none is.
     Resume,
 }
 
@@ -118,7 +117,7 @@ pub fn jobset(name: &str, namespace: &str, jobs: usize) -> Tree {
                 "template": pod}}}]}})
 }
 
-/// The status of a Job whose pod failed.
+/// The status of a Job with a failed pod.
 fn failed() -> Tree {
     let at = "2026-01-01T00:00:00Z";
     let condition = |kind: &str| {

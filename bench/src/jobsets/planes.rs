@@ -3,8 +3,8 @@
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use muster_tests::peer::{self, Limits};
-use muster_tests::real::{Disk, Real};
+use muster_tests::real::{Disk, RealCluster};
+use muster_tests::upstream_jobset::{self, ClientLimits};
 use muster_tree::{Tree, tree};
 use tempfile::TempDir;
 
@@ -22,13 +22,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const WARM: &str = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/kube-system/jobsets";
 const WARM_JOBS: &str = "/apis/batch/v1/namespaces/kube-system/jobs";
 
-/// Who is compared.
+/// The controllers under comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     /// Ours beside a real plane.
     Operator,
     /// The upstream one beside a real plane.
-    Upstream(Limits),
+    Upstream(ClientLimits),
     /// Ours in its own plane.
     Embedded,
 }
@@ -41,23 +41,27 @@ pub struct Plane {
     /// The processes of the API server, where they are others.
     pub server: Vec<u32>,
     /// Ends with the plane.
-    _real: Option<Real>,
+    _real: Option<RealCluster>,
     /// The whole plane, where it is ours.
     ours: Option<Child>,
     folder: TempDir,
 }
 
 impl Who {
-    pub const ALL: [Who; 4] =
-        [Who::Operator, Who::Upstream(Limits::Stock), Who::Upstream(Limits::Lifted), Who::Embedded];
+    pub const ALL: [Who; 4] = [
+        Who::Operator,
+        Who::Upstream(ClientLimits::Stock),
+        Who::Upstream(ClientLimits::Lifted),
+        Who::Embedded,
+    ];
     pub const OPERATOR: &'static str = "muster operator";
     pub const EMBEDDED: &'static str = "muster, embedded";
 
     pub fn name(self) -> &'static str {
         match self {
             Who::Operator => Who::OPERATOR,
-            Who::Upstream(Limits::Stock) => "upstream, stock",
-            Who::Upstream(Limits::Lifted) => "upstream, lifted",
+            Who::Upstream(ClientLimits::Stock) => "upstream, stock",
+            Who::Upstream(ClientLimits::Lifted) => "upstream, lifted",
             Who::Embedded => Who::EMBEDDED,
         }
     }
@@ -66,26 +70,28 @@ impl Who {
     pub fn start(self, disk: Disk) -> Result<Plane, String> {
         if matches!(self, Who::Upstream(_)) {
             // Before a plane is started for nothing.
-            muster_tests::real::peer(peer::PROGRAM)?;
+            muster_tests::real::upstream_program(upstream_jobset::PROGRAM)?;
         }
         let folder = TempDir::new().map_err(|e| e.to_string())?;
         let plane = match self {
             Who::Embedded => embedded(folder),
             _ => self.beside_real(disk, folder)?,
         };
-        plane.warm().map_err(|why| format!("{why}\n{}", peer::last_words(plane.folder.path())))?;
+        plane.warm().map_err(|why| format!("{why}\n{}", upstream_jobset::log_tail(plane.folder.path())))?;
         Ok(plane)
     }
 
     fn beside_real(self, disk: Disk, folder: TempDir) -> Result<Plane, String> {
-        let mut real = Real::start_without_controllers(disk)?;
+        let mut real = RealCluster::start_without_controllers(disk)?;
         let server = real.pids();
         // Before the garbage collector, which looks only now and then for new kinds.
-        real.define_jobsets(&up::binary())?;
+        real.create_jobset_crd(&up::binary())?;
         real.start_controllers(&BESIDE)?;
         let controller = match self {
-            Who::Upstream(limits) => peer::start(&mut real, folder.path(), limits)?.pid,
-            _ => real.operate(&up::binary(), &["--controllers", "jobset", "--admission", ""])?,
+            Who::Upstream(limits) => upstream_jobset::start(&mut real, folder.path(), limits)?.pid,
+            _ => {
+                real.start_operator_as_admin(&up::binary(), &["--controllers", "jobset", "--admission", ""])?
+            }
         };
         let target = Target::of_token(real.server.base(), real.token());
         Ok(Plane { name: self.name(), target, controller, server, _real: Some(real), ours: None, folder })

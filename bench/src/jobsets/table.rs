@@ -10,7 +10,7 @@ use super::load::{PHASE_MAX, Row};
 use super::planes::Who;
 use crate::client::IN_FLIGHT;
 
-/// The finest the system tells of CPU time.
+/// The resolution of CPU time.
 const TICK: Duration = Duration::from_millis(10);
 
 /// A table: one block for a load and phase, one line for a controller; those of upstream end with how many times more

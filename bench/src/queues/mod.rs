@@ -40,7 +40,7 @@ pub fn run(options: &Options) {
     for (at, scene) in Scene::all(options.quick).into_iter().enumerate() {
         eprintln!("  {}", scene.says);
         let mut figures = play(&scene);
-        // Those after the first live in memory that it gave back, which no count of what is resident tells.
+        // Later runs reuse memory that the first one freed, which resident memory does not show.
         figures.bytes_each = figures.bytes_each.filter(|_| at == 0);
         println!(
             "{}",
@@ -52,7 +52,7 @@ pub fn run(options: &Options) {
 
 /// What a scene came to.
 struct Figures {
-    /// Resident memory that came with the Workloads, by each of them, where that can be told.
+    /// Resident memory per Workload, where it can be attributed.
     bytes_each: Option<f64>,
     rows: Vec<Row>,
 }
@@ -92,18 +92,18 @@ impl Row {
 fn rest(what: &'static str, engine: &mut Engine, happens: impl FnOnce(&mut Engine)) -> Row {
     let began = Moment::now();
     happens(engine);
-    let looks = engine.work().nominations;
+    let looks = engine.stats().nominations;
     let (mut cycles, mut decisions, mut longest_us) = (0, 0, 0.0_f64);
     for _ in 0..CYCLES_MAX {
         let cycle = Moment::now();
-        decisions += engine.cycle(NOW).len();
+        decisions += engine.run_cycle(NOW).len();
         longest_us = longest_us.max(cycle.took().cpu.as_secs_f64() * 1e6);
         cycles += 1;
-        if !engine.is_restless() {
+        if !engine.has_work() {
             break;
         }
     }
-    let looks = engine.work().nominations - looks;
+    let looks = engine.stats().nominations - looks;
     Row { what, each: began.took(), longest_us, cycles, looks, decisions }
 }
 

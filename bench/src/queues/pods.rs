@@ -5,13 +5,13 @@
 
 use std::process::Command;
 
+use muster_api::client::{ApiObject, WatchBatch};
 use muster_api::kinds::PODS;
-use muster_api::port::{Batch, Object};
 use muster_api::time::Time;
-use muster_control::jobsets::{Exclusive, Gates, JobSets};
-use muster_control::queueing::{Queueing, Settings};
-use muster_control::schedule::Schedule;
-use muster_control::{Controller, Input, Loop, LoopOptions};
+use muster_control::jobsets::{ExclusivePlacementController, FeatureGates, JobSetController};
+use muster_control::queueing::{QueueController, QueueControllerConfig};
+use muster_control::schedule::SchedulerController;
+use muster_control::{ControlLoop, Controller, RuntimeInput, RuntimeOptions};
 use muster_tree::{Sharing, Tree, tree};
 
 use crate::api::Options;
@@ -24,7 +24,6 @@ const FOREIGN_FULL: usize = 50_000;
 const FOREIGN_QUICK: usize = 5_000;
 /// One in so many of the others has ended.
 const ENDED_EVERY: usize = 3;
-/// Sets of controllers.
 const SETS: [&str; 3] = ["queue", "queue,jobset", "queue,scheduler"];
 
 /// Runs it and prints it.
@@ -46,14 +45,14 @@ pub fn run(options: &Options) {
 
 /// One row, in a process of its own.
 pub fn row(set: &str, others: usize) {
-    let mut it = Loop::new(controllers(set), &[], LoopOptions::default());
+    let mut it = ControlLoop::new(controllers(set), &[], RuntimeOptions::default());
     let before = resident();
     let mut sharing = Sharing::default();
-    let mut share = |tree: Tree, revision| Object { tree: sharing.share_below(&tree), revision };
+    let mut share = |tree: Tree, revision| ApiObject { tree: sharing.share_below(&tree), revision };
     let queued = (0..MANAGED).map(|n| pod(n, true));
     let pods = queued.chain((0..others).map(|n| pod(n, false)));
-    let list: Vec<Object> = pods.zip(1..).map(|(tree, revision)| share(tree, revision)).collect();
-    it.take(Input::Changed(PODS.clone(), Batch::Reset(list)), Time(0));
+    let list: Vec<ApiObject> = pods.zip(1..).map(|(tree, revision)| share(tree, revision)).collect();
+    it.observe(RuntimeInput::Watched(PODS.clone(), WatchBatch::Restarted(list)), Time(0));
     let resident = resident().saturating_sub(before);
     let (there, kept) = (MANAGED + others, it.caches().count(&PODS));
     println!("  {set:<19} {there:>10} {kept:>11} {:>7.1} MB", resident as f64 / 1e6);
@@ -62,9 +61,12 @@ pub fn row(set: &str, others: usize) {
 fn controllers(set: &str) -> Vec<Box<dyn Controller>> {
     let some = |name: &str| -> Vec<Box<dyn Controller>> {
         match name {
-            "queue" => vec![Box::new(Queueing::new(Settings::default()))],
-            "jobset" => vec![Box::new(JobSets::new(Gates::default(), None)), Box::<Exclusive>::default()],
-            _ => vec![Box::<Schedule>::default()],
+            "queue" => vec![Box::new(QueueController::new(QueueControllerConfig::default()))],
+            "jobset" => vec![
+                Box::new(JobSetController::new(FeatureGates::default(), None)),
+                Box::<ExclusivePlacementController>::default(),
+            ],
+            _ => vec![Box::<SchedulerController>::default()],
         }
     };
     set.split(',').flat_map(some).collect()

@@ -1,25 +1,27 @@
-//! Queues in cohorts, full, and many who wait in them.
+//! Full ClusterQueues in cohorts, with many pending Workloads.
 
 use std::collections::BTreeMap;
 
-use muster_api::selector::Selector;
+use muster_api::selector::LabelSelector;
 use muster_api::time::Time;
 use muster_queue::engine::spec::{
-    CohortSpec, FlavorSpec, Group, LocalQueueSpec, QueueSpec, Quota, Settings, WEIGHT_ONE,
+    ClusterQueueSpec, CohortSpec, EngineSettings, FlavorResourceQuota, FlavorSpec, LocalQueueSpec,
+    ResourceGroupSpec, WEIGHT_ONE,
 };
-use muster_queue::engine::workload::{Affinity, Info, Key, PodSet, Reservation, Stand};
-use muster_queue::engine::{Engine, Outcome};
+use muster_queue::engine::workload::{
+    FlavorNodeRequirements, NamespacedName, PodSetSpec, QuotaReservation, QuotaStatus, WorkloadInfo,
+};
+use muster_queue::engine::{Engine, WriteOutcome};
 use muster_tree::{Text, tree};
 
 /// Queues of one cohort.
 const QUEUES_PER_COHORT: usize = 10;
-/// Who holds quota in each queue at first; then it is full.
+/// The admitted Workloads that fill each ClusterQueue at first.
 const HOLDERS: usize = 10;
-/// Namespace of everybody.
+/// The namespace of all Workloads.
 const NAMESPACE: &str = "team";
 const FLAVORS: [&str; 2] = ["spot", "reserved"];
 
-/// One scene.
 pub struct Scene {
     pub says: &'static str,
     pub queues: usize,
@@ -38,8 +40,8 @@ impl Scene {
         ]
     }
 
-    pub fn settings(&self) -> Settings {
-        Settings::default()
+    pub fn settings(&self) -> EngineSettings {
+        EngineSettings::default()
     }
 
     /// How many wait in a queue.
@@ -47,92 +49,97 @@ impl Scene {
         self.waiting / self.queues
     }
 
-    fn queue_spec(&self, queue: usize, nominal: i64) -> QueueSpec {
-        let quota = |nominal| Quota { nominal, borrowing: None, lending: None };
+    fn queue_spec(&self, queue: usize, nominal: i64) -> ClusterQueueSpec {
+        let quota = |nominal| FlavorResourceQuota { nominal, borrowing_limit: None, lending_limit: None };
         let flavor = |name: &str| {
             let quotas =
                 [("cpu", quota(nominal)), ("memory", quota(nominal << 20))].map(|(k, v)| (Text::from(k), v));
             (Text::from(name), BTreeMap::from(quotas))
         };
-        QueueSpec {
+        ClusterQueueSpec {
             cohort: Some(format!("cohort-{}", queue / QUEUES_PER_COHORT).into()),
-            groups: vec![Group { flavors: FLAVORS.map(flavor).into() }],
-            namespaces: Selector::of(Some(&tree!({}))),
-            ..QueueSpec::named(&name(queue))
+            groups: vec![ResourceGroupSpec { flavors: FLAVORS.map(flavor).into() }],
+            namespace_selector: LabelSelector::of(Some(&tree!({}))),
+            ..ClusterQueueSpec::named(&name(queue))
         }
     }
 
-    /// What a queue owns when nobody changed it: just what its holders hold.
+    /// The initial nominal quota: exactly the usage of the admitted Workloads.
     fn nominal() -> i64 {
         i64::try_from(HOLDERS / FLAVORS.len()).expect("small") * 1000
     }
 
     pub fn feed_queues(&self, engine: &mut Engine) {
         for name in FLAVORS {
-            engine.flavor(FlavorSpec {
+            engine.apply_flavor(FlavorSpec {
                 name: name.into(),
                 labels: BTreeMap::new(),
                 taints: Vec::new(),
                 tolerations: Vec::new(),
             });
         }
-        engine.namespace(NAMESPACE, Vec::new());
+        engine.apply_namespace(NAMESPACE, Vec::new());
         for cohort in 0..self.queues / QUEUES_PER_COHORT {
             let parent = Some(format!("tree-{}", cohort / 5).into());
             let name = format!("cohort-{cohort}").into();
-            engine.cohort(CohortSpec { name, parent, groups: Vec::new(), weight: WEIGHT_ONE });
+            engine.apply_cohort(CohortSpec { name, parent, groups: Vec::new(), weight: WEIGHT_ONE });
         }
         for queue in 0..self.queues {
-            engine.cluster_queue(self.queue_spec(queue, Self::nominal()));
+            engine.apply_cluster_queue(self.queue_spec(queue, Self::nominal()));
             let (namespace, queue) = (NAMESPACE.into(), name(queue));
-            engine.local_queue(LocalQueueSpec { namespace, name: queue.clone(), queue, stopped: false });
+            engine.apply_local_queue(LocalQueueSpec {
+                namespace,
+                name: queue.clone(),
+                cluster_queue: queue,
+                stopped: false,
+            });
         }
     }
 
-    /// Feeds everybody; how many there are.
+    /// Adds all Workloads; returns their number.
     pub fn feed_workloads(&self, engine: &mut Engine) -> usize {
         for queue in 0..self.queues {
             for n in 0..self.each() + HOLDERS {
-                engine.workload(self.info(queue, n));
+                engine.apply_workload(self.info(queue, n));
             }
         }
         self.queues * (self.each() + HOLDERS)
     }
 
     /// The n-th Workload of a queue. The first ones are those that fit at once.
-    fn info(&self, queue: usize, n: usize) -> Info {
+    fn info(&self, queue: usize, n: usize) -> WorkloadInfo {
         let shape = i64::try_from(n.saturating_sub(HOLDERS) % self.shapes).expect("small");
         let requests = [("cpu", 1000), ("memory", (500 << 20) + shape)].map(|(k, v)| (Text::from(k), v));
-        Info {
+        WorkloadInfo {
             key: key(queue, n),
             uid: format!("uid-{queue:04}-{n:06}").into(),
             job_uid: Some(format!("job-{queue:04}-{n:06}").into()),
             local_queue: name(queue),
             priority: 0,
             created: Time(i64::try_from(n).expect("small") * 1_000_000),
-            pod_sets: vec![PodSet {
+            pod_sets: vec![PodSetSpec {
                 name: "main".into(),
                 count: 1,
                 min_count: None,
                 reclaimable: 0,
                 requests: requests.into(),
                 tolerations: Vec::new(),
-                affinity: Affinity::default(),
+                affinity: FlavorNodeRequirements::default(),
             }],
-            stand: Stand::Waiting,
+            status: QuotaStatus::Pending,
             evicted: None,
             on_hold: false,
             requeue_at: None,
             checks_failed: false,
-            wrong: None,
+            invalid_resources: None,
             pods_ready: true,
         }
     }
 
     /// All that was decided is written.
     pub fn confirm(&self, engine: &mut Engine) {
-        let open: Vec<Info> =
-            engine.known().filter(|(_, open)| *open).map(|(info, _)| info.clone()).collect();
+        let open: Vec<WorkloadInfo> =
+            engine.workload_infos().filter(|(_, open)| *open).map(|(info, _)| info.clone()).collect();
         for info in open {
             written(engine, info);
         }
@@ -141,23 +148,23 @@ impl Scene {
     /// One that runs ends.
     pub fn end(&self, engine: &mut Engine, n: usize) {
         let queue = (n * 7) % self.queues;
-        engine.workload_gone(&key(queue, n / self.queues % HOLDERS));
+        engine.delete_workload(&key(queue, n / self.queues % HOLDERS));
     }
 
     /// One more comes, of a shape that waits already.
     pub fn arrive(&self, engine: &mut Engine, n: usize) {
         let queue = (n * 7) % self.queues;
-        engine.workload(self.info(queue, self.each() + HOLDERS + n));
+        engine.apply_workload(self.info(queue, self.each() + HOLDERS + n));
     }
 
     /// A queue gets room for one more.
     pub fn grow(&self, engine: &mut Engine, n: usize) {
-        engine.cluster_queue(self.queue_spec((n * 7) % self.queues, Self::nominal() + 1000 + nth(n)));
+        engine.apply_cluster_queue(self.queue_spec((n * 7) % self.queues, Self::nominal() + 1000 + nth(n)));
     }
 
     /// And loses it again.
     pub fn shrink(&self, engine: &mut Engine, n: usize) {
-        engine.cluster_queue(self.queue_spec((n * 7) % self.queues, Self::nominal() - nth(n)));
+        engine.apply_cluster_queue(self.queue_spec((n * 7) % self.queues, Self::nominal() - nth(n)));
     }
 }
 
@@ -167,21 +174,21 @@ fn nth(n: usize) -> i64 {
 }
 
 /// What was decided about a Workload was written and seen.
-fn written(engine: &mut Engine, mut info: Info) {
+fn written(engine: &mut Engine, mut info: WorkloadInfo) {
     let key = info.key.clone();
-    if let Stand::Reserved(Reservation { admitted, .. }) = &mut info.stand {
+    if let QuotaStatus::QuotaReserved(QuotaReservation { admitted, .. }) = &mut info.status {
         *admitted = true;
     }
-    engine.workload(info);
-    engine.settle(&key, Outcome::Written);
+    engine.apply_workload(info);
+    engine.record_write_outcome(&key, WriteOutcome::Written);
 }
 
 fn name(queue: usize) -> Text {
     format!("queue-{queue:04}").into()
 }
 
-fn key(queue: usize, n: usize) -> Key {
-    Key { namespace: NAMESPACE.into(), name: format!("workload-{queue:04}-{n:06}").into() }
+fn key(queue: usize, n: usize) -> NamespacedName {
+    NamespacedName { namespace: NAMESPACE.into(), name: format!("workload-{queue:04}-{n:06}").into() }
 }
 
 #[cfg(test)]
@@ -194,10 +201,10 @@ mod tests {
         let mut engine = Engine::new(scene.settings());
         scene.feed_queues(&mut engine);
         let all = scene.feed_workloads(&mut engine);
-        while engine.is_restless() {
-            engine.cycle(Time(0));
+        while engine.has_work() {
+            engine.run_cycle(Time(0));
         }
-        let held = engine.known().filter(|(info, _)| info.reservation().is_some()).count();
+        let held = engine.workload_infos().filter(|(info, _)| info.reservation().is_some()).count();
         assert_eq!((held, all - held), (scene.queues * HOLDERS, scene.waiting));
     }
 }

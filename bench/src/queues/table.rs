@@ -5,7 +5,6 @@ use muster_tree::{Tree, tree};
 use super::scene::Scene;
 use super::{Figures, Row};
 
-/// For people.
 pub fn text(scene: &Scene, figures: &Figures) -> String {
     let bytes = figures.bytes_each.map(|it| format!(", {it:.0} bytes each")).unwrap_or_default();
     let mut text =
@@ -26,7 +25,6 @@ pub fn text(scene: &Scene, figures: &Figures) -> String {
     text
 }
 
-/// For machines.
 pub fn json(scene: &Scene, figures: &Figures) -> String {
     let row = |row: &Row| {
         tree!({"what": row.what, "cpuMicros": row.each.cpu.as_secs_f64() * 1e6, "clockMicros": row.each.wall.as_secs_f64() * 1e6,

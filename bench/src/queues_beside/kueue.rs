@@ -1,7 +1,7 @@
 //! Upstream's Kueue beside a real plane, as its own installation has it: its definitions with their conversion, its
 //! webhooks, its configuration and the certificates that it makes itself, all as its Go module publishes them.
 //!
-//! What needs a cluster around it is different: it leads without an election, nobody asks for its health, its metrics or
+//! What needs a cluster around it is different: it leads without an election, there are no requests for its health, its metrics or
 //! its visibility, it says less than its installation has it say, and the API server finds it on loopback. Of its
 //! integrations only that with Jobs is on, and of its webhooks those of its own kinds are registered.
 
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use muster_api::queue::words::GROUP;
+use muster_api::queue::consts::GROUP;
 use muster_tests::corpus;
-use muster_tests::differential::{Server, Step};
-use muster_tests::real::{Real, peer};
+use muster_tests::differential::{ApiClient, RequestStep};
+use muster_tests::real::{RealCluster, upstream_program};
 use muster_tree::{Tree, tree};
 
 /// The program, as `cargo xtask peers` names it, and the module it is built from.
@@ -44,18 +44,17 @@ pub enum Limits {
     Published,
     /// Those of its installation.
     Stock,
-    /// None.
     Lifted,
 }
 
 /// Why it cannot be started here, if so.
 pub fn missing() -> Option<String> {
-    peer(PROGRAM).err()
+    upstream_program(PROGRAM).err()
 }
 
 /// Defines its kinds and starts it, with its files in this folder; returns the process.
-pub fn start(real: &mut Real, folder: &Path, limits: Limits) -> Result<u32, String> {
-    let program = peer(PROGRAM)?;
+pub fn start(real: &mut RealCluster, folder: &Path, limits: Limits) -> Result<u32, String> {
+    let program = upstream_program(PROGRAM)?;
     let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).map_err(|e| e.to_string())?;
     install(&real.server, free.port())?;
     let certificates = folder.join("certificates");
@@ -67,19 +66,19 @@ pub fn start(real: &mut Real, folder: &Path, limits: Limits) -> Result<u32, Stri
     let mut command = Command::new(program);
     command.env("KUBECONFIG", real.kubeconfig(folder, real.server.base())?).arg("--config").arg(config);
     command.args(["--feature-gates=VisibilityOnDemand=false", "--zap-log-level=error"]);
-    let pid = real.start_other(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints))?;
+    let pid = real.start_process(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints))?;
     mount(&real.server, &certificates)?;
     Ok(pid)
 }
 
 /// The end of what it said.
-pub fn last_words(folder: &Path) -> String {
+pub fn log_tail(folder: &Path) -> String {
     let said = fs::read_to_string(folder.join(LOG)).unwrap_or_default();
     let lines: Vec<&str> = said.lines().collect();
     lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
 }
 
-fn install(server: &Server, port: u16) -> Result<(), String> {
+fn install(server: &ApiClient, port: u16) -> Result<(), String> {
     for definition in corpus::documents_of(MODULE, DEFINITIONS)? {
         let converts = CONVERTED.contains(&definition.str_at(&["spec", "names", "plural"]));
         let client = tree!({"service": place(port, "/convert")});
@@ -102,7 +101,7 @@ fn install(server: &Server, port: u16) -> Result<(), String> {
 }
 
 /// Registers its webhooks of its own kinds, under the names that its installation gives them.
-fn register(server: &Server, port: u16) -> Result<(), String> {
+fn register(server: &ApiClient, port: u16) -> Result<(), String> {
     for all in corpus::documents_of(MODULE, WEBHOOKS)? {
         let kind = all.str_at(&["kind"]).to_owned();
         if !kind.ends_with("WebhookConfiguration") {
@@ -130,8 +129,8 @@ fn place(port: u16, path: &str) -> Tree {
     tree!({"namespace": NAMESPACE, "name": SERVICE, "path": path, "port": i64::from(port)})
 }
 
-fn make(server: &Server, path: &str, object: &Tree) -> Result<(), String> {
-    let made = server.send("POST", path, &Step::default(), object.to_json_bytes())?;
+fn make(server: &ApiClient, path: &str, object: &Tree) -> Result<(), String> {
+    let made = server.send("POST", path, &RequestStep::default(), object.to_json_bytes())?;
     if made.code == 201 { Ok(()) } else { Err(format!("{path}: {}", made.body.to_json())) }
 }
 
@@ -154,7 +153,7 @@ fn configuration(certificates: &Path, port: u16, limits: Limits) -> Result<Tree,
 }
 
 /// Puts the certificates that it made in its folder, as a node would that mounts the Secret.
-fn mount(server: &Server, folder: &Path) -> Result<(), String> {
+fn mount(server: &ApiClient, folder: &Path) -> Result<(), String> {
     let began = Instant::now();
     loop {
         let secret = server.get(&format!("/api/v1/namespaces/{NAMESPACE}/secrets/{SECRET}"))?.body;

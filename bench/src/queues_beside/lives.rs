@@ -1,4 +1,4 @@
-//! The lives of all Workloads as one watch tells them, and what their jobs would do next.
+//! Lifecycles of all Workloads from one watch, and the next step of their simulated jobs.
 //!
 //! Nothing runs: a Workload that is admitted is finished after its time, and one that is evicted gives its quota back, as
 //! its job would. Events are searched, not read: every cycle of this process is one that those under measurement do not
@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use muster_api::queue::words::{API_VERSION, WORKLOAD, conditions, reasons};
+use muster_api::queue::consts::{API_VERSION, WORKLOAD, conditions, reasons};
 use muster_api::time::Time;
 use muster_tree::{Tree, tree};
 
@@ -57,7 +57,6 @@ pub struct Counts {
     pub finished: usize,
     pub admissions: usize,
     pub releases: usize,
-    /// Writes of jobs.
     pub sent: usize,
     /// Those that came too late.
     pub overtaken: usize,
@@ -71,7 +70,7 @@ struct State {
     over: bool,
 }
 
-/// All lives, shared by those who watch and those who do.
+/// All lifecycles, shared by the watcher and the workers.
 pub struct Lives<'a> {
     load: &'a Load,
     arrivals: &'a [Arrival],
@@ -89,7 +88,7 @@ impl<'a> Lives<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears an event of the watch; whether there is more to come.
+    /// Handles a watch event; returns whether more are expected.
     pub fn hear(&self, event: &[u8]) -> bool {
         let event = std::str::from_utf8(event).unwrap_or_default();
         let now = Instant::now();
@@ -165,7 +164,7 @@ impl<'a> Lives<'a> {
         }
     }
 
-    /// Notes that a write of a job came too late: what overtook it will be heard of.
+    /// Records that a write of a job conflicted; the watch delivers the newer object.
     pub fn overtaken(&self) {
         self.state().counts.overtaken += 1;
     }
@@ -175,7 +174,7 @@ impl<'a> Lives<'a> {
         let state = self.state();
         let (mut state, _) =
             self.news.wait_timeout_while(state, limit, |it| !it.over).unwrap_or_else(PoisonError::into_inner);
-        // Those who wait for more work end, too.
+        // Wakes idle workers so that they end, too.
         std::mem::replace(&mut state.over, true)
     }
 
@@ -192,7 +191,7 @@ fn number(event: &str) -> Option<usize> {
     event[from..].split('"').next()?.strip_prefix(NAME)?.parse().ok()
 }
 
-/// The status of a Workload whose job is done, to be applied.
+/// The status to apply for a Workload with a finished job.
 fn finished(path: &str) -> Tree {
     let mut parts = path.rsplit('/').skip(1);
     let (name, space) = (parts.next().unwrap_or_default(), parts.nth(1).unwrap_or_default());

@@ -10,11 +10,11 @@
 //! | medium | 100 | 500 ms | 5 | 500 ms | 100 |
 //! | large | 50 | 1200 ms | 20 | 1000 ms | 200 |
 //!
-//! Nobody can be done before the quota allows it: [`Load::floor`].
+//! Quota bounds the time from below: [`Load::floor`].
 
 use std::time::Duration;
 
-use muster_api::queue::words as queue;
+use muster_api::queue::consts as queue;
 use muster_tree::{Tree, tree};
 
 const FLAVOR: &str = "default";
@@ -24,7 +24,6 @@ const ROOT: &str = "/apis/kueue.x-k8s.io/v1beta2";
 /// Workloads that are alike.
 pub struct Class {
     pub name: &'static str,
-    /// Of each queue.
     count: usize,
     every: Duration,
     cpus: u32,
@@ -44,7 +43,6 @@ pub struct Load {
 
 /// A Workload that is to come.
 pub struct Arrival {
-    /// Since the beginning.
     pub at: Duration,
     pub queue: usize,
     /// Where its class stands among the classes.
@@ -106,7 +104,7 @@ impl Load {
         all
     }
 
-    /// What tells whether the plane takes queues yet: the flavor that all have.
+    /// The ResourceFlavor of all queues: its creation shows that the APIs are served.
     pub fn flavor() -> Request {
         let flavor = tree!({"apiVersion": queue::API_VERSION, "kind": queue::RESOURCE_FLAVOR,
             "metadata": {"name": FLAVOR}});

@@ -31,7 +31,7 @@ pub fn run(options: &Options) {
             match who.start(options.disk, &load) {
                 Ok(plane) => {
                     rows.push(play::play(&plane, &load));
-                    // Whoever loses patience has seen this much.
+                    // Rows are printed as they come, so that an interrupted run shows them.
                     eprintln!("{}", table::newest(&rows));
                 }
                 Err(why) => eprintln!("  left out: {why}"),

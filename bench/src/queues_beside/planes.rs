@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use muster_tests::real::{Disk, Real};
+use muster_tests::real::{Disk, RealCluster};
 use muster_tree::Tree;
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ use crate::up;
 const READY_MAX: Duration = Duration::from_secs(180);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Who is compared.
+/// The controllers under comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     Operator,
@@ -31,7 +31,7 @@ pub struct Plane {
     /// The processes of the API server.
     pub server: Vec<u32>,
     /// Both end with the plane.
-    real: Real,
+    real: RealCluster,
     folder: TempDir,
 }
 
@@ -60,25 +60,25 @@ impl Who {
             return Err(why);
         }
         let folder = TempDir::new().map_err(|e| e.to_string())?;
-        let mut real = Real::start_without_controllers(disk)?;
+        let mut real = RealCluster::start_without_controllers(disk)?;
         let server = real.pids();
         let controller = match self {
             Who::Operator => operate(&mut real)?,
             Who::Upstream(limits) => kueue::start(&mut real, folder.path(), limits)
-                .map_err(|why| format!("{why}\n{}", kueue::last_words(folder.path())))?,
+                .map_err(|why| format!("{why}\n{}", kueue::log_tail(folder.path())))?,
         };
         let target = Target::of_token(real.server.base(), real.token());
         let plane = Plane { name: self.name(), target, controller, server, real, folder };
-        plane.furnish(load).map_err(|why| format!("{why}\n{}", plane.last_words()))?;
+        plane.furnish(load).map_err(|why| format!("{why}\n{}", plane.log_tail()))?;
         Ok(plane)
     }
 }
 
-/// Starts ours as it is installed, but as an administrator, whose calls are not written down as those of its own account.
-fn operate(real: &mut Real) -> Result<u32, String> {
+/// Starts our operator with the options of an installation, but as an administrator: without the audit log of its own account.
+fn operate(real: &mut RealCluster) -> Result<u32, String> {
     let installed = real.install(&up::binary())?;
-    let words = installed.words(&["--controllers", "queue", "--admission", "queue"]);
-    real.operate(&up::binary(), &words[1..])
+    let words = installed.args(&["--controllers", "queue", "--admission", "queue"]);
+    real.start_operator_as_admin(&up::binary(), &words[1..])
 }
 
 impl Plane {
@@ -114,11 +114,11 @@ impl Plane {
         Ok(())
     }
 
-    fn last_words(&self) -> String {
+    fn log_tail(&self) -> String {
         if self.name == Who::OPERATOR {
-            self.real.complaints()
+            self.real.operator_log()
         } else {
-            kueue::last_words(self.folder.path())
+            kueue::log_tail(self.folder.path())
         }
     }
 }

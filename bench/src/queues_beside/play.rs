@@ -13,7 +13,7 @@ use crate::measure::{await_quiet, cpu_of, resident_of};
 
 /// A run that takes longer has failed.
 pub const RUN_MAX: Duration = Duration::from_secs(1500);
-/// Requests under way of those who make Workloads, and of all jobs: these know nothing of each other, and wait for nobody.
+/// Requests in flight of the creators of Workloads, and of all jobs: both are independent of each other.
 const LANES: usize = 32;
 /// How long to wait before a watch is opened again.
 const WATCH_AGAIN: Duration = Duration::from_millis(200);
@@ -33,7 +33,7 @@ pub struct Row {
     pub late: Duration,
     /// Of each class its name, and how long each Workload waited for its first admission, sorted.
     pub waits: Vec<(&'static str, Vec<Duration>)>,
-    /// What the server counted, of all who write.
+    /// The server's counters for the writes of all clients.
     pub count: Count,
     pub cpu: Duration,
     pub server_cpu: Duration,

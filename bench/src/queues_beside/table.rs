@@ -60,7 +60,7 @@ pub fn text(rows: &[Row], disk: Disk) -> String {
             `muster operator`, waits by their means."
 }
 
-/// The line of whoever was measured last.
+/// The row that was measured last.
 pub fn newest(rows: &[Row]) -> String {
     rows.last().map_or_else(String::new, |row| line(row, rows))
 }
@@ -113,7 +113,6 @@ fn ratios(row: &Row, rows: &[Row]) -> String {
     text + &format!(" {cpu:>6} {memory:>6}")
 }
 
-/// In seconds.
 fn mean(all: &[Duration]) -> f64 {
     if all.is_empty() { 0.0 } else { all.iter().sum::<Duration>().as_secs_f64() / all.len() as f64 }
 }

@@ -1,4 +1,4 @@
-//! Many whose time to live is over in the same second.
+//! Many TTLs that expire in the same second.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::measure::{await_quiet, cpu_of};
 /// How many, and how many of them in one namespace; in full and to see that it works.
 const FULL: (usize, usize) = (5_000, 1_000);
 const QUICK: (usize, usize) = (250, 50);
-/// How many parts the rate is told for.
+/// The number of intervals for which the rate is printed.
 const PARTS: usize = 10;
 /// Long enough for all to finish before it is over: what finished so long ago is due when the bench says.
 const TTL: Duration = Duration::from_secs(3_600);

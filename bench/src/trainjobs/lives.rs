@@ -1,13 +1,13 @@
-//! The lives of TrainJobs, or of their JobSets, as one watch tells them.
+//! Lifecycles of TrainJobs, or of their JobSets, from one watch.
 //!
 //! Events are searched, not read: every cycle of this process is one that those under measurement do not get. Only the
-//! event that tells of an end is read, for the times that are stored in it.
+//! event of a finished object is parsed, for the timestamps stored in it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use muster_api::time::Time;
-use muster_api::train::words::conditions;
+use muster_api::train::consts::conditions;
 use muster_tree::Tree;
 
 use super::objects::{ROOT, SETS_ROOT, number};
@@ -28,7 +28,6 @@ pub enum Mark {
 }
 const MARKS: usize = 6;
 
-/// What is watched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Of {
     TrainJobs,
@@ -82,11 +81,10 @@ impl Life {
 struct State {
     lives: Vec<Life>,
     counts: [usize; MARKS],
-    /// Up to where the watch has told.
+    /// The revision that the watch has reached.
     revision: Option<String>,
 }
 
-/// All lives.
 pub struct Lives {
     of: Of,
     state: Mutex<State>,
@@ -122,7 +120,7 @@ impl Lives {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears an event; whether the watch goes on.
+    /// Handles an event; returns whether the watch continues.
     fn hear(&self, event: &[u8], now: Time) -> bool {
         let event = std::str::from_utf8(event).unwrap_or_default();
         let mut state = self.state();

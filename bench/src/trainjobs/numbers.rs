@@ -1,11 +1,10 @@
-//! Numbers as a server tells them of itself, and spreads of times.
+//! The metrics of a server, and percentiles of times.
 
 use std::time::Duration;
 
 use muster_api::time::Time;
 use muster_tree::{Tree, tree};
 
-/// What `/metrics` says.
 pub struct Numbers(pub String);
 
 impl Numbers {

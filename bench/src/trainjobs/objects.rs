@@ -1,9 +1,9 @@
-//! What is sent: runtimes, TrainJobs, and the ends of JobSets that nobody runs.
+//! The objects to send: runtimes, TrainJobs, and the final status of JobSets without a controller.
 
+use muster_api::consts::annotations::SIM_RUN_SECONDS;
+use muster_api::consts::jobset::conditions as set;
 use muster_api::time::Time;
-use muster_api::train::words::{API_VERSION, CLUSTER_TRAINING_RUNTIME, TRAIN_JOB, labels, names};
-use muster_api::words::annotations::SIM_RUN_SECONDS;
-use muster_api::words::jobset::conditions as set;
+use muster_api::train::consts::{API_VERSION, CLUSTER_TRAINING_RUNTIME, TRAIN_JOB, labels, names};
 use muster_tree::{Tree, tree};
 
 /// The path of the group.
@@ -55,7 +55,6 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// The n-th TrainJob.
     pub fn request(self, n: usize, space: &str) -> Request {
         let job = tree!({"apiVersion": API_VERSION, "kind": TRAIN_JOB,
             "metadata": {"name": name(n), "namespace": space},
@@ -85,7 +84,6 @@ pub fn completed(n: usize, space: &str, since: Time) -> Request {
     (path, MERGE, tree!({"status": status}))
 }
 
-/// A namespace.
 pub fn space(name: &str) -> Request {
     let space = tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     ("POST /api/v1/namespaces".to_owned(), JSON, space)
@@ -104,7 +102,6 @@ impl Spaces {
         if n < self.crowded { "crowded".to_owned() } else { format!("small-{:02}", n % self.small) }
     }
 
-    /// Makes them.
     pub fn requests(self) -> Vec<Request> {
         let small = (0..self.small).map(|n| space(&format!("small-{n:02}")));
         std::iter::once(space("crowded")).chain(small).collect()

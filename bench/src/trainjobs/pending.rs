@@ -24,10 +24,10 @@ const DAY_SECS: u32 = 86_400;
 const WISH: Wish =
     Wish { runtime: Runtime::BRIEF, ttl_secs: DAY_SECS, deadline_secs: DAY_SECS, suspended: false };
 
-/// What a plane did while nobody asked it for anything.
+/// The cost of an idle control plane.
 struct Still {
     cpu_millis_a_minute: f64,
-    /// Revisions of the store: all writes, whoever sent them.
+    /// Revisions of the store: the writes of all clients.
     writes: f64,
     /// Calls of controllers, and keys they looked at.
     calls: f64,
@@ -116,7 +116,7 @@ fn make(plane: &Plane, spaces: Spaces, count: usize) -> bool {
     jobs.until(Mark::Complete, count / 2, SCENE_MAX)
 }
 
-/// How long all numbers take to tell, and how many bytes they are.
+/// How long a scrape of all metrics takes, and its size in bytes.
 fn scrape(plane: &Plane) -> (Duration, usize) {
     let began = Instant::now();
     let bytes = plane.numbers().0.len();

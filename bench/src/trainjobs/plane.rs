@@ -22,7 +22,7 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Store {
     Memory,
-    /// Every commit is synced to disk, as it is unless somebody says otherwise.
+    /// Every commit is synced to disk, which is the default.
     Disk,
 }
 
@@ -44,11 +44,11 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// Nothing runs: TrainJobs become JobSets, which stay as they are until somebody says how they ended.
+    /// No JobSet controller runs: the bench writes the final status of JobSets.
     pub fn bare(store: Store) -> Plane {
         let plane = Plane::start(store, &["--sim-nodes", "0", "--controllers", "trainer,gc,namespace"]);
-        // They are served by themselves only where somebody runs them.
-        let definition = real::definition(&up::binary(), real::JOBSETS).expect("JobSets are defined");
+        // Their API is served by default only where their controller runs.
+        let definition = real::crd_manifest(&up::binary(), real::JOBSET_CRD).expect("JobSets are defined");
         plane.furnish([(format!("POST {DEFINITIONS}"), "application/json", definition)]);
         let served = || plane.target.ask(&format!("GET {SETS_ROOT}/jobsets"), &Tree::Null).0 == 200;
         let began = Instant::now();

@@ -38,7 +38,7 @@ impl Report {
         }
     }
 
-    /// Tells all; whether everything held.
+    /// Prints the report; returns whether every limit held.
     pub fn end(self) -> bool {
         let holds = self.wrong.is_empty();
         if self.json {

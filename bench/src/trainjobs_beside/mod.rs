@@ -30,7 +30,7 @@ pub fn run(options: &Options) {
         match who.start(options.disk) {
             Ok(plane) => {
                 let new = play::play(&plane, count);
-                // Whoever loses patience has seen this much.
+                // Rows are printed as they come, so that an interrupted run shows them.
                 new.iter().for_each(|row| eprintln!("{}", table::lines(row)));
                 rows.extend(new);
             }

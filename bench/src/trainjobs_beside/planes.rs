@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use muster_tests::differential::Server;
-use muster_tests::real::{Disk, Real, definition};
+use muster_tests::differential::ApiClient;
+use muster_tests::real::{Disk, RealCluster, crd_manifest};
 use muster_tree::{Tree, tree};
 use tempfile::TempDir;
 
@@ -16,7 +16,6 @@ use crate::up;
 
 /// The controllers of Kubernetes on either plane: TrainJobs are deleted in the foreground.
 const BESIDE: [&str; 2] = ["gc", "namespace"];
-/// Our kinds.
 const DEFINED: [&str; 3] = [
     "trainjobs.trainer.kubeflow.org",
     "trainingruntimes.trainer.kubeflow.org",
@@ -31,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const WARM_SPACE: &str = "kube-system";
 const WARM: usize = 999_999;
 
-/// Who is compared.
+/// The controllers under comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     Operator,
@@ -46,7 +45,7 @@ pub struct Plane {
     /// The processes of the API server.
     pub server: Vec<u32>,
     /// Both end with the plane.
-    real: Real,
+    real: RealCluster,
     folder: TempDir,
 }
 
@@ -68,10 +67,10 @@ impl Who {
             return Err(why);
         }
         let folder = TempDir::new().map_err(|e| e.to_string())?;
-        let mut real = Real::start_without_controllers(disk)?;
+        let mut real = RealCluster::start_without_controllers(disk)?;
         let server = real.pids();
         // Before the garbage collector, which looks only now and then for new kinds.
-        real.define_jobsets(&up::binary())?;
+        real.create_jobset_crd(&up::binary())?;
         match self {
             Who::Operator => define(&real.server)?,
             Who::Upstream(_) => upstream::define(&real.server)?,
@@ -79,19 +78,20 @@ impl Who {
         real.start_controllers(&BESIDE)?;
         let controller = match self {
             // An administrator, which registers its webhooks by its address.
-            Who::Operator => real.operate(&up::binary(), &WORDS)?,
+            Who::Operator => real.start_operator_as_admin(&up::binary(), &WORDS)?,
             Who::Upstream(limits) => upstream::start(&mut real, folder.path(), limits)?,
         };
         let target = Target::of_token(real.server.base(), real.token());
         let plane = Plane { who: self, target, controller, server, real, folder };
-        plane.warm().map_err(|why| format!("{why}\n{}", plane.last_words()))?;
+        plane.warm().map_err(|why| format!("{why}\n{}", plane.log_tail()))?;
         Ok(plane)
     }
 }
 
-/// Defines our kinds.
-fn define(server: &Server) -> Result<(), String> {
-    DEFINED.iter().try_for_each(|name| upstream::make(server, DEFINITIONS, &definition(&up::binary(), name)?))
+fn define(server: &ApiClient) -> Result<(), String> {
+    DEFINED
+        .iter()
+        .try_for_each(|name| upstream::make(server, DEFINITIONS, &crd_manifest(&up::binary(), name)?))
 }
 
 impl Plane {
@@ -125,10 +125,10 @@ impl Plane {
         Ok(())
     }
 
-    fn last_words(&self) -> String {
+    fn log_tail(&self) -> String {
         match self.who {
-            Who::Operator => self.real.complaints(),
-            Who::Upstream(_) => upstream::last_words(self.folder.path()),
+            Who::Operator => self.real.operator_log(),
+            Who::Upstream(_) => upstream::log_tail(self.folder.path()),
         }
     }
 }

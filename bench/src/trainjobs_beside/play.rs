@@ -47,7 +47,7 @@ pub struct Row {
     pub wall: Option<Duration>,
     /// What each waited for, and how long.
     pub waits: Vec<(&'static str, Spread)>,
-    /// Writes that were not our own, whoever sent them.
+    /// Writes of all clients but the bench.
     pub writes: u64,
     /// What the API server counted.
     pub count: Count,

@@ -1,7 +1,7 @@
 //! Upstream's Trainer beside a real plane, as its own installation has it: its definitions, its webhooks and its
 //! configuration as its Go module publishes them.
 //!
-//! What needs a cluster around it is different: it leads without an election, nobody asks for its health or its metrics,
+//! What needs a cluster around it is different: it leads without an election, its health and metrics endpoints are off,
 //! its certificate is made here, it says less than its installation has it say, and the API server finds its webhooks on
 //! loopback.
 
@@ -12,11 +12,11 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use muster_api::train::words::GROUP;
+use muster_api::train::consts::GROUP;
 use muster_tests::corpus;
-use muster_tests::differential::{Server, Step};
-use muster_tests::peer::certificate;
-use muster_tests::real::{Real, peer};
+use muster_tests::differential::{ApiClient, RequestStep};
+use muster_tests::real::{RealCluster, upstream_program};
+use muster_tests::upstream_jobset::certificate;
 use muster_tree::{Tree, tree};
 
 /// Where definitions are made.
@@ -47,11 +47,11 @@ pub enum Limits {
 
 /// Why it cannot be started here, if so.
 pub fn missing() -> Option<String> {
-    peer(PROGRAM).err()
+    upstream_program(PROGRAM).err()
 }
 
 /// Defines its kinds, and waits until they are served: it looks for them once, when it starts.
-pub fn define(server: &Server) -> Result<(), String> {
+pub fn define(server: &ApiClient) -> Result<(), String> {
     let all = corpus::documents_of(MODULE, CRDS)?;
     let ours = |it: &&Tree| {
         it.str_at(&["kind"]) == "CustomResourceDefinition" && it.str_at(&["spec", "group"]) == GROUP
@@ -63,8 +63,8 @@ pub fn define(server: &Server) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits until a kind is served, and told of in discovery.
-fn served(server: &Server, plural: &str) -> Result<(), String> {
+/// Waits until a kind is served and listed by discovery.
+fn served(server: &ApiClient, plural: &str) -> Result<(), String> {
     for _ in 0..SERVED_TRIES {
         let told = server.get(&format!("/apis/{GROUP}/v1alpha1"))?;
         let is_told = told.body.items_at(&["resources"]).iter().any(|it| it.str_at(&["name"]) == plural);
@@ -77,8 +77,8 @@ fn served(server: &Server, plural: &str) -> Result<(), String> {
 }
 
 /// Starts it with its files in this folder, and has the server ask its webhooks; returns the process.
-pub fn start(real: &mut Real, folder: &Path, limits: Limits) -> Result<u32, String> {
-    let program = peer(PROGRAM)?;
+pub fn start(real: &mut RealCluster, folder: &Path, limits: Limits) -> Result<u32, String> {
+    let program = upstream_program(PROGRAM)?;
     let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).map_err(|e| e.to_string())?;
     let port = free.port();
     let certificates = folder.join(CERTIFICATES);
@@ -90,20 +90,20 @@ pub fn start(real: &mut Real, folder: &Path, limits: Limits) -> Result<u32, Stri
     let mut command = Command::new(program);
     command.env("KUBECONFIG", real.kubeconfig(folder, real.server.base())?).env("TMPDIR", folder);
     command.arg("--config").arg(config).arg("--zap-log-level=error");
-    let pid = real.start_other(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints))?;
+    let pid = real.start_process(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(complaints))?;
     register(&real.server, port, &authority)?;
     Ok(pid)
 }
 
 /// The end of what it said.
-pub fn last_words(folder: &Path) -> String {
+pub fn log_tail(folder: &Path) -> String {
     let said = fs::read_to_string(folder.join(LOG)).unwrap_or_default();
     let lines: Vec<&str> = said.lines().collect();
     lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
 }
 
 /// Registers its webhooks at its address.
-fn register(server: &Server, port: u16, authority: &str) -> Result<(), String> {
+fn register(server: &ApiClient, port: u16, authority: &str) -> Result<(), String> {
     for all in corpus::documents_of(MODULE, WEBHOOKS)? {
         let kind = all.str_at(&["kind"]).to_owned();
         if !kind.ends_with("WebhookConfiguration") {
@@ -122,9 +122,8 @@ fn register(server: &Server, port: u16, authority: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes an object.
-pub fn make(server: &Server, path: &str, object: &Tree) -> Result<(), String> {
-    let made = server.send("POST", path, &Step::default(), object.to_json_bytes())?;
+pub fn make(server: &ApiClient, path: &str, object: &Tree) -> Result<(), String> {
+    let made = server.send("POST", path, &RequestStep::default(), object.to_json_bytes())?;
     if made.code == 201 { Ok(()) } else { Err(format!("{path}: {}", made.body.to_json())) }
 }
 

@@ -1,5 +1,5 @@
-// Prints what Go's types say and the published schemas do not: which fields are left out when they have their
-// zero value, which are always written, which are pointers (all others), and how fields are named in protobuf.
+// Prints facts of Go's types that the published schemas lack: which fields are omitted when zero, which are always written, which are
+// pointers (all others), and the field names in protobuf.
 package main
 
 import (
@@ -146,7 +146,7 @@ func wireName(field reflect.StructField) string {
 	return strings.ToLower(field.Name[:1]) + field.Name[1:]
 }
 
-// presence tells what Go's encoder does with the zero value of a field.
+// presence returns how Go's encoder writes the zero value of a field.
 func presence(t reflect.Type, options string) string {
 	isEmptyOmitted := strings.Contains(options, "omitempty")
 	isZeroOmitted := strings.Contains(options, "omitzero")

@@ -1,4 +1,4 @@
-//! What only Go's types know: runs `facts.go` against the pinned libraries.
+//! Reads facts that only Go's types contain: runs `facts.go` against the pinned libraries.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::modules;
 
-/// The program that looks at the types.
+/// The Go program that reflects on the types.
 const PROGRAM: &str = include_str!("facts.go");
 
-/// Facts by type, named as in published OpenAPI: fields dropped when zero, fields always written, inlined
-/// structs, and fields named differently in protobuf.
+/// Returns facts by OpenAPI type name: fields dropped when zero, fields always written, inlined structs, and fields with another name
+/// in protobuf.
 pub fn read() -> Result<Value, String> {
     let answer = run(PROGRAM)?;
     let mut facts: Value = serde_json::from_slice(&answer).map_err(|e| format!("facts.go: {e}"))?;
@@ -26,13 +26,13 @@ pub fn read() -> Result<Value, String> {
     Ok(facts)
 }
 
-/// Names in one text: a list of short texts would take longer to read back.
+/// Joins names to one string, which parses faster than a list.
 fn joined(names: &Value) -> String {
     let names: Vec<&str> = names.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     names.join(" ")
 }
 
-/// Runs a Go program that may use the pinned libraries, and returns what it prints.
+/// Runs a Go program with the pinned libraries and returns its stdout.
 pub fn run(program: &str) -> Result<Vec<u8>, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     let mut module = String::from("module facts\n\ngo 1.26\n");

@@ -1,4 +1,4 @@
-//! Which kinds are served, and what discovery says of them.
+//! The served kinds and their discovery.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::read_json;
 
-/// Group, version, and the kinds of it that are left out.
+/// Group, version, and the kinds that are not served.
 const SERVED: &[(&str, &str, &[&str])] = &[
     ("", "v1", &["ComponentStatus"]),
     ("admissionregistration.k8s.io", "v1", &[]),
@@ -31,7 +31,7 @@ const SERVED: &[(&str, &str, &[&str])] = &[
     ("storage.k8s.io", "v1", &[]),
 ];
 
-/// Kinds that are sent or answered but are no resource: group, version, kind.
+/// Kinds of request or response bodies without a resource: group, version, kind.
 const WITHOUT_RESOURCE: &[(&str, &str, &str)] = &[
     ("", "v1", "DeleteOptions"),
     ("", "v1", "Status"),
@@ -45,7 +45,7 @@ const WITHOUT_RESOURCE: &[(&str, &str, &str)] = &[
     ("policy", "v1", "Eviction"),
 ];
 
-/// One row for every served resource, then the kinds without one.
+/// Returns one row per served resource, then the kinds without one.
 pub fn read(discovery: &Path) -> Result<Vec<Value>, String> {
     let mut rows = Vec::new();
     for (group, version, left_out) in SERVED {

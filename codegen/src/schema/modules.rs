@@ -1,19 +1,19 @@
-//! Finds Go modules on this machine, fetching them if need be.
+//! Locates Go modules, downloading them if needed.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// The pinned Kubernetes.
+/// Pinned version of Kubernetes.
 pub const KUBERNETES: &str = "v1.37.1";
-/// Its libraries that types and `.proto` files come from.
+/// Libraries with its types and `.proto` files.
 pub const LIBRARIES: &[&str] =
     &["k8s.io/api", "k8s.io/apiextensions-apiserver", "k8s.io/apimachinery", "k8s.io/kube-aggregator"];
-/// The version that they carry.
+/// Version of the libraries.
 pub const LIBRARY_VERSION: &str = "v0.37.1";
 
-/// The folder of a module's sources.
+/// Returns the directory of a module.
 pub fn locate(module: &str, version: &str) -> Result<PathBuf, String> {
     let output = Command::new("go")
         .args(["mod", "download", "-json", &format!("{module}@{version}")])

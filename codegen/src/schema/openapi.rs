@@ -1,4 +1,4 @@
-//! The schemas of the published OpenAPI v3 documents, without prose.
+//! The schemas of the published OpenAPI v3 documents, without descriptions.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,11 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::read_json;
 
-/// Named schemas, sorted.
 pub type Components = BTreeMap<String, Value>;
 
-/// Keywords that are kept as they are.
-const KEPT: &[&str] = &[
+/// Keywords that are copied.
+const ALLOWED_KEYWORDS: &[&str] = &[
     "type",
     "format",
     "required",
@@ -26,7 +25,7 @@ const KEPT: &[&str] = &[
     "x-kubernetes-patch-strategy",
 ];
 
-/// All schemas of all documents.
+/// Reads the schemas of all documents in a directory.
 pub fn read(folder: &Path) -> Result<Components, String> {
     let mut all = Components::new();
     let files = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
@@ -41,7 +40,7 @@ pub fn read(folder: &Path) -> Result<Components, String> {
     Ok(all)
 }
 
-/// The same schema stands in many documents; only the list of kinds it serves grows.
+/// Merges a schema that occurs in several documents: they differ only in the list of kinds.
 fn merge(known: &mut Value, other: Value) {
     const KINDS: &str = "x-kubernetes-group-version-kind";
     let Some(kinds) = known.get_mut(KINDS).and_then(Value::as_array_mut) else {
@@ -55,10 +54,10 @@ fn merge(known: &mut Value, other: Value) {
     }
 }
 
-/// A schema without descriptions, with plain references and without defaults that only repeat Go's zero values.
+/// Removes descriptions, simplifies references, and drops defaults that equal Go's zero values.
 fn stripped(schema: &Value) -> Value {
     let mut out = Map::new();
-    for keyword in KEPT {
+    for keyword in ALLOWED_KEYWORDS {
         if let Some(value) = schema.get(*keyword) {
             out.insert((*keyword).to_owned(), value.clone());
         }
@@ -81,7 +80,7 @@ fn stripped(schema: &Value) -> Value {
     Value::Object(out)
 }
 
-/// The component that a schema refers to, directly or as the only item of `allOf`.
+/// Returns the component that a schema references, directly or as the only item of `allOf`.
 fn reference(schema: &Value) -> Option<&str> {
     let whole = schema["$ref"].as_str().or_else(|| schema["allOf"][0]["$ref"].as_str())?;
     whole.strip_prefix("#/components/schemas/")
@@ -91,7 +90,7 @@ fn is_zero(value: &Value) -> bool {
     *value == json!({}) || *value == json!("") || *value == json!(0) || *value == json!(false)
 }
 
-/// The schemas that the rows need, directly or through others.
+/// Returns the schemas that the rows reference, directly or transitively.
 pub fn reachable(all: &Components, rows: &[Value]) -> Components {
     let mut found = Components::new();
     let mut next: Vec<&str> =
@@ -106,7 +105,7 @@ pub fn reachable(all: &Components, rows: &[Value]) -> Components {
     found
 }
 
-/// Whether a schema is the root of a row's kind or of its list.
+/// Whether a schema is that of a row's kind or of its list kind.
 fn serves(schema: &Value, rows: &[Value]) -> bool {
     let kinds = schema["x-kubernetes-group-version-kind"].as_array();
     kinds.into_iter().flatten().any(|of| {

@@ -17,7 +17,7 @@ const ALSO: &[&str] = &[
     "k8s.io/apimachinery/pkg/util/intstr",
 ];
 
-/// Compiles the packages of these rows: the number of messages, and a descriptor set.
+/// Compiles the packages of these rows; returns the number of messages and a descriptor set.
 pub fn compile(rows: &[Value]) -> Result<(usize, Vec<u8>), String> {
     let mut packages: BTreeSet<String> = ALSO.iter().map(ToString::to_string).collect();
     packages.extend(rows.iter().filter(|row| row.get("plural").is_some()).map(package));
@@ -31,7 +31,7 @@ pub fn compile(rows: &[Value]) -> Result<(usize, Vec<u8>), String> {
     Ok((messages, set.encode_to_vec()))
 }
 
-/// The package of a row's kind.
+/// Returns the protobuf package of a row.
 fn package(row: &Value) -> String {
     let version = row["version"].as_str().unwrap_or_default();
     match row["group"].as_str().unwrap_or_default() {
@@ -44,7 +44,7 @@ fn package(row: &Value) -> String {
     }
 }
 
-/// Finds `.proto` files in the folders of Go modules.
+/// Resolves `.proto` files in Go modules.
 struct Modules(Vec<(&'static str, PathBuf)>);
 
 impl Modules {

@@ -1,5 +1,5 @@
-// Prints objects in JSON and in protobuf, both as Go clients send them: a few that people really make, and every
-// kind with all its fields filled in, once with ordinary values and once with pointers to zero values.
+// Prints objects in JSON and in protobuf, as Go clients send them: a few realistic ones, and every kind with all fields set, once with
+// ordinary values and once with pointers to zero values.
 package main
 
 import (

@@ -1,14 +1,14 @@
-//! Whether the roles that `muster install` ships are exactly what the operator uses.
+//! `cargo xtask rights`: checks that the RBAC roles of `muster install` grant exactly the permissions that the operator uses.
 //!
-//! While tests run, real API servers write down what an operator under its own ServiceAccount asks them. Those logs become
-//! rights, and so do the roles; each must be among the other.
+//! During tests, real API servers write audit logs of the operator's ServiceAccount. The permissions used in those logs and the
+//! permissions granted by the roles must be equal.
 //!
 //! # Invariants
 //!
-//! - Nothing that was asked can be missing: the server writes, not we.
-//! - Rights that are asked for by no request of their own are taken from what was sent: an object that blocks the
-//!   deletion of its owner needs the finalizers of the owner, an apply that made an object needs to create it.
-//! - A right that no test of the suite can use stands in [`RARE`] with its reason.
+//! - The API server writes the audit log, so no request is missing.
+//! - Permissions that the server checks implicitly are derived from the request: `blockOwnerDeletion` needs `update` on the owner's
+//!   finalizers, and an apply that creates an object needs `create`.
+//! - A permission that no test can be sure to use is listed in [`UNTESTED`] with its reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,10 +20,10 @@ use muster_tree::Tree;
 
 use xtask::process;
 
-/// A right and the reason: group, resource, verb, reason.
-type Rare = (&'static str, &'static str, &'static str, &'static str);
-/// Rights that no test can be sure to use: group, resource, verb, reason.
-const RARE: [Rare; 33] = [
+/// Group, resource, verb, reason.
+type UntestedPermission = (&'static str, &'static str, &'static str, &'static str);
+/// Permissions that no test can be sure to use.
+const UNTESTED: [UntestedPermission; 33] = [
     ("batch", "jobs", "get", LOST),
     ("", "pods", "get", LOST),
     ("", "services", "get", LOST),
@@ -40,12 +40,7 @@ const RARE: [Rare; 33] = [
     ("", "secrets", "get", LOST),
     ("scheduling.x-k8s.io", "podgroups", "get", LOST),
     ("scheduling.volcano.sh", "podgroups", "get", LOST),
-    (
-        "kueue.x-k8s.io",
-        "cohorts/status",
-        "patch",
-        "written only where quota is shared fairly, which is configured",
-    ),
+    ("kueue.x-k8s.io", "cohorts/status", "patch", "used only with fair sharing, which is off by default"),
     ("apps", "deployments", "get", OWNER),
     ("apps", "replicasets", "get", OWNER),
     ("apps", "statefulsets", "get", OWNER),
@@ -63,95 +58,92 @@ const RARE: [Rare; 33] = [
     ("trainer.kubeflow.org", "trainjobs", "get", OWNER),
     ("workload.codeflare.dev", "appwrappers", "get", OWNER),
 ];
-/// The walk from owner to owner is tested where objects are simulated.
-const OWNER: &str = "asked only about pods and jobs that name a queue and belong to one of these";
-/// Faults between operator and server are played where calls are simulated, and there it is asked for.
-const LOST: &str = "asked only after a reply was lost, to see whether the call was done";
-/// What every authenticated user may read.
-const FOR_ALL: [&str; 7] = ["/api", "/apis", "/healthz", "/livez", "/openapi", "/readyz", "/version"];
-/// The group of paths that are no objects.
+/// The walk up the owner chain is covered by unit tests.
+const OWNER: &str = "used only for pods and jobs in a queue that are owned by one of these";
+/// Lost replies are injected in the simulator, which covers these requests.
+const LOST: &str = "used only after a lost reply, to check whether the request was executed";
+/// Paths that every authenticated user may read.
+const DISCOVERY_PATHS: [&str; 7] = ["/api", "/apis", "/healthz", "/livez", "/openapi", "/readyz", "/version"];
+/// Pseudo group of non-resource URLs.
 const PATHS: &str = "(paths)";
-/// The operator's ServiceAccount.
 const ACCOUNT: &str = "muster-operator";
-/// Where the operator is installed unless told otherwise.
+/// Default namespace of the operator.
 const NAMESPACE: &str = "muster-system";
 
-/// One thing that may be done.
+/// An RBAC permission.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Right {
+struct Permission {
     group: String,
-    /// With its part, as in `jobs/status`.
+    /// With its subresource, as in `jobs/status`.
     resource: String,
     verb: String,
 }
 
-impl fmt::Display for Right {
+impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let group = if self.group.is_empty() { "core" } else { &self.group };
         write!(f, "{} {} ({group})", self.verb, self.resource)
     }
 }
 
-/// A right that a role gives.
+/// A permission that a role grants.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Grant {
-    /// Kind and name.
+    /// Kind and name of the role.
     role: String,
-    /// In this namespace alone; everywhere when empty.
+    /// Restriction to a namespace; all when empty.
     namespace: String,
-    right: Right,
-    /// On the object of this name alone; on all when empty.
+    permission: Permission,
+    /// Restriction to an object name; all when empty.
     name: String,
 }
 
 impl Grant {
     fn covers(&self, used: &Use) -> bool {
-        self.right == used.right
+        self.permission == used.permission
             && (self.namespace.is_empty() || self.namespace == used.namespace)
             && (self.name.is_empty() || self.name == used.name)
     }
 }
 
-/// A right that was used.
+/// A permission that was used.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Use {
-    right: Right,
+    permission: Permission,
     namespace: String,
     name: String,
-    /// What the server said to it, if it refused for want of a right.
-    refused: String,
+    /// Error message if the server denied it; empty otherwise.
+    denied: String,
 }
 
-/// The task: compares the logs in a folder that `MUSTER_TEST_AUDIT` named while tests ran with the roles that the binary
-/// prints, by default the one of the dev profile.
+/// The task: compares the audit logs in the directory of `MUSTER_TEST_AUDIT` with the roles that the binary prints, by default the
+/// binary of the dev profile.
 #[expect(clippy::print_stdout, reason = "the counts are the result of this task")]
 pub fn task(args: &[String]) -> Result<(), String> {
     let built = process::target().join("debug").join("muster");
     let (logs, binary) = match args {
         [logs] => (logs, built.as_path()),
         [logs, binary] => (logs, Path::new(binary)),
-        _ => return Err("usage: cargo xtask rights FOLDER [BINARY]".to_owned()),
+        _ => return Err("usage: cargo xtask rights DIRECTORY [BINARY]".to_owned()),
     };
     let uses = read(Path::new(logs))?;
     if uses.is_empty() {
-        return Err(format!(
-            "{logs}: no operator ran under its own ServiceAccount, or nothing was logged of it"
-        ));
+        return Err(format!("{logs}: no audit events of the operator's ServiceAccount"));
     }
     let printed = process::output(Command::new(binary).args(["install", "--dry-run", "-o", "json"]))?;
     let grants = grants(&documents(&printed)?);
-    let wrong = compare(&grants, &uses, &RARE);
-    let (granted, used): (BTreeSet<&Right>, BTreeSet<&Right>) =
-        (grants.iter().map(|it| &it.right).collect(), uses.iter().map(|it| &it.right).collect());
+    let wrong = compare(&grants, &uses, &UNTESTED);
+    let (granted, used): (BTreeSet<&Permission>, BTreeSet<&Permission>) =
+        (grants.iter().map(|it| &it.permission).collect(), uses.iter().map(|it| &it.permission).collect());
     println!(
-        "rights: {} used by the operator under its ServiceAccount, {} granted by its roles",
+        "permissions: {} used by the operator under its ServiceAccount, {} granted by its roles",
         used.len(),
         granted.len()
     );
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// All uses in all logs of a folder.
+/// Reads the uses in all logs of a directory.
 fn read(logs: &Path) -> Result<BTreeSet<Use>, String> {
     let mut all = BTreeSet::new();
     let Ok(folder) = fs::read_dir(logs) else { return Ok(all) };
@@ -167,12 +159,12 @@ fn read(logs: &Path) -> Result<BTreeSet<Use>, String> {
     Ok(all)
 }
 
-/// A server that was killed may have left half a line.
+/// Drops the incomplete last line that a killed server may leave.
 fn whole_lines(text: &str) -> &str {
     text.rfind('\n').map_or("", |at| &text[..at])
 }
 
-/// The documents of a stream of JSON, those in lists included.
+/// Parses a stream of JSON documents; Lists are flattened.
 fn documents(text: &str) -> Result<Vec<Tree>, String> {
     let stream = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
     let mut all = Vec::new();
@@ -187,34 +179,38 @@ fn documents(text: &str) -> Result<Vec<Tree>, String> {
     Ok(all)
 }
 
-/// The rights that an entry of a log tells of.
+/// Returns the permissions that an audit event uses.
 fn uses(entry: &Tree) -> Vec<Use> {
     let on = |key: &str| entry.str_at(&["objectRef", key]).to_owned();
-    let right =
-        |group: String, resource: String, verb: &str| Right { group, resource, verb: verb.to_owned() };
+    let permission =
+        |group: String, resource: String, verb: &str| Permission { group, resource, verb: verb.to_owned() };
     let part = on("subresource");
     let resource = if part.is_empty() { on("resource") } else { format!("{}/{part}", on("resource")) };
     let verb = entry.str_at(&["verb"]);
-    let one =
-        |right: Right, name: String| Use { right, namespace: on("namespace"), name, refused: refusal(entry) };
+    let one = |permission: Permission, name: String| Use {
+        permission,
+        namespace: on("namespace"),
+        name,
+        denied: denial(entry),
+    };
     if on("resource").is_empty() {
         let path = entry.str_at(&["requestURI"]).split('?').next().unwrap_or_default();
         let known = |root: &&str| path == *root || path.starts_with(&format!("{root}/"));
-        let free = verb == "get" && FOR_ALL.iter().any(known);
-        let asked = one(right(PATHS.to_owned(), path.to_owned(), verb), String::new());
+        let free = verb == "get" && DISCOVERY_PATHS.iter().any(known);
+        let asked = one(permission(PATHS.to_owned(), path.to_owned(), verb), String::new());
         return if free { Vec::new() } else { vec![asked] };
     }
-    let mut all = vec![one(right(on("apiGroup"), resource.clone(), verb), on("name"))];
+    let mut all = vec![one(permission(on("apiGroup"), resource.clone(), verb), on("name"))];
     if verb == "patch" && entry.int_at(&["responseStatus", "code"]) == Some(201) {
-        all.push(one(right(on("apiGroup"), resource, "create"), String::new()));
+        all.push(one(permission(on("apiGroup"), resource, "create"), String::new()));
     }
-    all.extend(asked_inside(entry));
+    all.extend(implied_uses(entry));
     all
 }
 
-/// Rights that the server asks about by itself: the finalizers of an owner whose deletion is blocked, and, all over the
-/// cluster, the binding of a claim that is given devices.
-fn asked_inside(entry: &Tree) -> Vec<Use> {
+/// Returns the permissions that the server checks implicitly: the finalizers of an owner with `blockOwnerDeletion`, and, cluster-wide,
+/// `resourceclaims/binding` for an allocation.
+fn implied_uses(entry: &Tree) -> Vec<Use> {
     let sent =
         |path: &[&str]| entry.at(&["requestObject"]).and_then(|it| it.at(path)).cloned().unwrap_or_default();
     let blocked = sent(&["metadata", "ownerReferences"]);
@@ -223,43 +219,43 @@ fn asked_inside(entry: &Tree) -> Vec<Use> {
         .iter()
         .filter(|it| it.get("blockOwnerDeletion").and_then(Tree::as_bool) == Some(true));
     let finalizers = blocked.map(|owner| Use {
-        right: Right {
+        permission: Permission {
             group: owner.str_at(&["apiVersion"]).split_once('/').map_or("", |(group, _)| group).to_owned(),
             resource: format!("{}s/finalizers", owner.str_at(&["kind"]).to_lowercase()),
             verb: "update".to_owned(),
         },
         namespace: entry.str_at(&["objectRef", "namespace"]).to_owned(),
         name: owner.str_at(&["name"]).to_owned(),
-        refused: String::new(),
+        denied: String::new(),
     });
     let claim = entry.str_at(&["objectRef", "resource"]) == "resourceclaims";
     let given = claim && ["allocation", "reservedFor"].iter().any(|it| !sent(&["status", it]).is_null());
     let binding = given.then(|| Use {
-        right: Right {
+        permission: Permission {
             group: entry.str_at(&["objectRef", "apiGroup"]).to_owned(),
             resource: "resourceclaims/binding".to_owned(),
             verb: entry.str_at(&["verb"]).to_owned(),
         },
         namespace: String::new(),
         name: String::new(),
-        refused: String::new(),
+        denied: String::new(),
     });
     finalizers.chain(binding).collect()
 }
 
-/// Words of refusals for want of a right that is asked about beside the one that was used.
-const INSIDE: [&str; 2] = ["blockOwnerDeletion", "requires resource="];
+/// Substrings of errors about implicitly checked permissions.
+const IMPLIED_DENIALS: [&str; 2] = ["blockOwnerDeletion", "requires resource="];
 
-/// What the server said, if it refused for want of a right: quotas and namespaces that end are refused by the same code.
-fn refusal(entry: &Tree) -> String {
+/// Returns the message if RBAC denied the request: quotas and terminating namespaces are rejected with 403 as well.
+fn denial(entry: &Tree) -> String {
     let message = entry.str_at(&["responseStatus", "message"]);
     let annotations = entry.at(&["annotations"]).and_then(|it| it.get("authorization.k8s.io/decision"));
     let forbidden = annotations.and_then(Tree::as_str) == Some("forbid");
-    let inside = INSIDE.iter().any(|words| message.contains(words));
-    if forbidden || inside { format!("refused: {message}") } else { String::new() }
+    let inside = IMPLIED_DENIALS.iter().any(|words| message.contains(words));
+    if forbidden || inside { format!("denied: {message}") } else { String::new() }
 }
 
-/// What the roles give that some manifests bind to the operator's account; users have roles of their own among them.
+/// Returns the grants of roles that are bound to the operator's ServiceAccount; the manifests also contain roles for users.
 fn grants(manifests: &[Tree]) -> BTreeSet<Grant> {
     let kind = |it: &Tree, kinds: [&str; 2]| kinds.contains(&it.str_at(&["kind"]));
     let to_operator = |binding: &&Tree| {
@@ -290,11 +286,11 @@ fn role(role: &Tree) -> Vec<Grant> {
             groups.flat_map(|group| list("resources").into_iter().map(move |it| (group.clone(), it)));
         for (group, resource) in things.chain(paths) {
             for verb in list("verbs") {
-                let right = Right { group: group.clone(), resource: resource.clone(), verb };
+                let permission = Permission { group: group.clone(), resource: resource.clone(), verb };
                 let grant = |name: &String| Grant {
                     role: title.clone(),
                     namespace: namespace.to_owned(),
-                    right: right.clone(),
+                    permission: permission.clone(),
                     name: name.clone(),
                 };
                 all.extend(names.iter().map(grant));
@@ -304,52 +300,49 @@ fn role(role: &Tree) -> Vec<Grant> {
     all
 }
 
-/// What is wrong, line by line.
-fn compare(grants: &BTreeSet<Grant>, uses: &BTreeSet<Use>, rare: &[Rare]) -> Vec<String> {
-    let refused = uses.iter().filter(|it| !it.refused.is_empty() && !is_passing(it, uses));
+/// Compares grants and uses; returns one line per problem.
+fn compare(grants: &BTreeSet<Grant>, uses: &BTreeSet<Use>, rare: &[UntestedPermission]) -> Vec<String> {
+    let denied = uses.iter().filter(|it| !it.denied.is_empty() && !is_transient(it, uses));
     let mut wrong: BTreeSet<String> =
-        refused.map(|it| format!("{} in {:?}: {}", it.right, it.namespace, it.refused)).collect();
+        denied.map(|it| format!("{} in {:?}: {}", it.permission, it.namespace, it.denied)).collect();
     let missing = uses.iter().filter(|it| !grants.iter().any(|grant| grant.covers(it)));
-    // One line for each, not one for each object.
-    let missing: BTreeMap<&Right, &Use> = missing.map(|it| (&it.right, it)).collect();
+    // One line per permission, not per object.
+    let missing: BTreeMap<&Permission, &Use> = missing.map(|it| (&it.permission, it)).collect();
     wrong.extend(
-        missing.values().map(|it| format!("{} is used (on {:?}) and not granted", it.right, it.name)),
+        missing.values().map(|it| format!("{} is used (on {:?}) and not granted", it.permission, it.name)),
     );
-    wrong.extend(grants.iter().filter_map(|grant| too_much(grant, uses, rare)));
+    wrong.extend(grants.iter().filter_map(|grant| unused_grant(grant, uses, rare)));
     wrong.extend(rare.iter().filter_map(|rare| stale(rare, grants)));
     wrong.into_iter().collect()
 }
 
-/// Whether a server refused what it allows at other times: one that has just been started knows no roles yet.
-fn is_passing(it: &Use, uses: &BTreeSet<Use>) -> bool {
-    let allowed = Use { refused: String::new(), ..it.clone() };
-    !INSIDE.iter().any(|words| it.refused.contains(words)) && uses.contains(&allowed)
+/// Whether a denied request is allowed at other times: a starting server has not loaded the roles yet.
+fn is_transient(it: &Use, uses: &BTreeSet<Use>) -> bool {
+    let allowed = Use { denied: String::new(), ..it.clone() };
+    !IMPLIED_DENIALS.iter().any(|words| it.denied.contains(words)) && uses.contains(&allowed)
 }
 
-/// What a grant gives that nobody needs.
-fn too_much(grant: &Grant, uses: &BTreeSet<Use>, rare: &[Rare]) -> Option<String> {
+/// Returns the problem if a grant is unused or too broad.
+fn unused_grant(grant: &Grant, uses: &BTreeSet<Use>, rare: &[UntestedPermission]) -> Option<String> {
     let mut of = uses.iter().filter(|it| grant.covers(it)).peekable();
     let on = if grant.name.is_empty() { String::new() } else { format!(" on {:?}", grant.name) };
-    let title = format!("{}: {}{on}", grant.role, grant.right);
+    let title = format!("{}: {}{on}", grant.role, grant.permission);
     if of.peek().is_none() {
-        let known = rare.iter().any(|rare| is(rare, &grant.right));
+        let known = rare.iter().any(|rare| is(rare, &grant.permission));
         return (!known).then(|| format!("{title} is granted and never used"));
     }
     let at_home = grant.namespace.is_empty() && of.all(|it| it.namespace == NAMESPACE);
-    at_home.then(|| format!("{title} is granted everywhere and used in {NAMESPACE} alone"))
+    at_home.then(|| format!("{title} is granted cluster-wide and used only in {NAMESPACE}"))
 }
 
-fn is((group, resource, verb, _): &Rare, right: &Right) -> bool {
-    right.group == *group && right.resource == *resource && right.verb == *verb
+fn is((group, resource, verb, _): &UntestedPermission, permission: &Permission) -> bool {
+    permission.group == *group && permission.resource == *resource && permission.verb == *verb
 }
 
-/// An entry of the list of rare rights that speaks of no grant any more. One that was used after all is fine: replies are
-/// lost by chance.
-fn stale(rare: &Rare, grants: &BTreeSet<Grant>) -> Option<String> {
-    let given = grants.iter().any(|it| is(rare, &it.right));
-    (!given).then(|| {
-        format!("{} {} ({}) stands among the rare rights and is not granted", rare.2, rare.1, rare.0)
-    })
+/// Returns the problem if an entry of [`UNTESTED`] is not granted any more. An entry may be used after all: replies are lost at random.
+fn stale(rare: &UntestedPermission, grants: &BTreeSet<Grant>) -> Option<String> {
+    let given = grants.iter().any(|it| is(rare, &it.permission));
+    (!given).then(|| format!("{} {} ({}) is listed as untested and is not granted", rare.2, rare.1, rare.0))
 }
 
 #[cfg(test)]
@@ -366,14 +359,14 @@ mod tests {
         .merge(more)
     }
 
-    fn told(uses: &[Use]) -> Vec<String> {
+    fn describe(uses: &[Use]) -> Vec<String> {
         uses.iter()
-            .map(|it| format!("{}{}", it.right, if it.refused.is_empty() { "" } else { " refused" }))
+            .map(|it| format!("{}{}", it.permission, if it.denied.is_empty() { "" } else { " denied" }))
             .collect()
     }
 
     #[test]
-    fn entries_become_rights() {
+    fn audit_events_become_permissions() {
         let owner = tree!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "blockOwnerDeletion": true});
         let owned = tree!({"requestObject": {"metadata": {"ownerReferences": [owner]}}});
         let path = |uri: &str| tree!({"verb": "get", "requestURI": uri});
@@ -381,36 +374,44 @@ mod tests {
         let given = tree!({"requestObject": {"status": {"reservedFor": []}}});
         let quota = tree!({"responseStatus": {"code": 403, "message": "exceeded quota"}});
         let finalizers = tree!({"responseStatus": {"code": 403, "message": "cannot set blockOwnerDeletion"}});
-        for (says, entry, want) in [
+        for (case, entry, want) in [
             ("a read", entry("list", "jobs", &tree!({})), vec!["list jobs (batch)"]),
             ("a part", entry("patch", "jobs/status", &tree!({})), vec!["patch jobs/status (batch)"]),
             (
-                "an apply that made something",
+                "an apply that creates an object",
                 entry("patch", "jobs", &tree!({"responseStatus": {"code": 201}})),
                 vec!["patch jobs (batch)", "create jobs (batch)"],
             ),
             (
-                "blocking an owner takes its finalizers",
+                "blockOwnerDeletion needs the owner's finalizers",
                 entry("create", "jobs", &owned),
                 vec!["create jobs (batch)", "update jobsets/finalizers (jobset.x-k8s.io)"],
             ),
             (
-                "devices are given by a right of their own",
+                "allocating devices needs resourceclaims/binding",
                 entry("patch", "resourceclaims/status", &given),
                 vec!["patch resourceclaims/status (batch)", "patch resourceclaims/binding (batch)"],
             ),
-            ("no right", entry("get", "jobs", &forbid), vec!["get jobs (batch) refused"]),
-            ("no right to block", entry("create", "jobs", &finalizers), vec!["create jobs (batch) refused"]),
-            ("a quota is no want of a right", entry("create", "jobs", &quota), vec!["create jobs (batch)"]),
-            ("anybody may discover", path("/apis/batch/v1?timeout=30s"), vec![]),
-            ("but not all paths", path("/metrics"), vec!["get /metrics ((paths))"]),
+            ("a denied request", entry("get", "jobs", &forbid), vec!["get jobs (batch) denied"]),
+            (
+                "a denied blockOwnerDeletion",
+                entry("create", "jobs", &finalizers),
+                vec!["create jobs (batch) denied"],
+            ),
+            (
+                "an exceeded quota is not an RBAC denial",
+                entry("create", "jobs", &quota),
+                vec!["create jobs (batch)"],
+            ),
+            ("every user may read the discovery", path("/apis/batch/v1?timeout=30s"), vec![]),
+            ("other paths need a permission", path("/metrics"), vec!["get /metrics ((paths))"]),
         ] {
-            assert_eq!(told(&uses(&entry)), want, "{says}");
+            assert_eq!(describe(&uses(&entry)), want, "{case}");
         }
     }
 
     #[test]
-    fn both_ways() {
+    fn grants_and_uses_are_compared_in_both_directions() {
         let rule = |resource: &str, verb: &str, names: &Tree| tree!({"apiGroups": ["batch"], "resources": [resource], "verbs": [verb], "resourceNames": names.clone()});
         let role = |kind: &str, name: &str, space: &str, rules: Vec<Tree>| tree!({"kind": kind, "metadata": {"name": name, "namespace": space}, "rules": Tree::list(rules)});
         let anywhere = vec![
@@ -441,26 +442,26 @@ mod tests {
             ),
             [
                 "ClusterRole r: get cronjobs (batch) on \"b\" is granted and never used",
-                "ClusterRole r: watch jobs (batch) is granted everywhere and used in muster-system alone",
+                "ClusterRole r: watch jobs (batch) is granted cluster-wide and used only in muster-system",
                 "delete jobs (batch) is used (on \"a\") and not granted",
-                "get jobs (batch) stands among the rare rights and is not granted",
+                "get jobs (batch) is listed as untested and is not granted",
             ]
         );
     }
 
     #[test]
-    fn a_server_that_knows_no_roles_yet_is_not_told_of() {
-        let said = |words: &str| tree!({"annotations": {"authorization.k8s.io/decision": "forbid"}, "responseStatus": {"code": 403, "message": words}});
-        let (allowed, refused) = (entry("get", "jobs", &tree!({})), entry("get", "jobs", &said("no")));
-        let blocked = entry("get", "jobs", &said("blockOwnerDeletion"));
-        for (says, entries, want) in [
-            ("refused and allowed", vec![allowed.clone(), refused.clone()], 0),
-            ("refused for good", vec![refused], 1),
-            ("refused for want of another right", vec![allowed, blocked], 1),
+    fn transient_denials_of_a_starting_server_are_ignored() {
+        let denied = |words: &str| tree!({"annotations": {"authorization.k8s.io/decision": "forbid"}, "responseStatus": {"code": 403, "message": words}});
+        let (allowed, rejected) = (entry("get", "jobs", &tree!({})), entry("get", "jobs", &denied("no")));
+        let blocked = entry("get", "jobs", &denied("blockOwnerDeletion"));
+        for (case, entries, want) in [
+            ("denied and allowed", vec![allowed.clone(), rejected.clone()], 0),
+            ("always denied", vec![rejected], 1),
+            ("an implicit permission is denied", vec![allowed, blocked], 1),
         ] {
             let uses: BTreeSet<Use> = entries.iter().flat_map(uses).collect();
             let wrong = compare(&BTreeSet::new(), &uses, &[]);
-            assert_eq!(wrong.iter().filter(|it| it.contains("refused")).count(), want, "{says}: {wrong:?}");
+            assert_eq!(wrong.iter().filter(|it| it.contains("denied")).count(), want, "{case}: {wrong:?}");
         }
     }
 
