@@ -1,11 +1,11 @@
-//! Starts a real Kubernetes on loopback and prints what it says of itself: a check that the judge can be had here.
+//! Starts a real Kubernetes control plane on loopback and prints its version: checks that the differential tests can run here.
 
-#![expect(clippy::print_stdout, reason = "an example talks to a person")]
+#![expect(clippy::print_stdout, reason = "an example prints its result")]
 
-use muster_tests::real::Real;
+use muster_tests::real::RealCluster;
 
 fn main() {
-    let real = Real::start().expect("a real plane starts");
+    let real = RealCluster::start().expect("a real control plane starts");
     let version = real.server.get("/version").expect("it answers");
     println!("{}", version.body);
 }

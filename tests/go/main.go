@@ -1,7 +1,7 @@
-// A program on client-go with its default settings, as people write them: typed clients (whose request bodies are
-// protobuf), a shared informer (which asks for a streaming list), a dynamic client, leases.
+// A client-go program with default settings: typed clients (with protobuf request bodies), a shared informer (with a streaming list), a
+// dynamic client, leader election.
 //
-// It works in the namespace named by its first argument, prints what it saw, and ends with 0 when all of it was right.
+// It runs in the namespace of its first argument, prints each passed step, and exits with 0 if all steps pass.
 package main
 
 import (
@@ -31,7 +31,7 @@ import (
 
 const patience = 60 * time.Second
 
-// A step has a name and says what went wrong.
+// A step returns an error if the server deviates.
 type step struct {
 	name string
 	run  func(context.Context, *world) error
@@ -89,7 +89,7 @@ var steps = []step{
 	{"a collection is deleted by label", deleteCollection},
 }
 
-// Pointers to zero must arrive as zero, plain zeros must not arrive at all.
+// Pointers to zero must be sent as zero; plain zero values must be omitted.
 func zeroValues(ctx context.Context, w *world) error {
 	zero, suspend := int32(0), true
 	job := &batchv1.Job{

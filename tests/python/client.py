@@ -1,6 +1,6 @@
-"""The Python client as people use it: typed, dynamic, watching, with custom objects.
+"""Checks the official Python client: typed and dynamic access, watches, custom objects.
 
-Works in the namespace named by its first argument; ends with an error when anything is not as it should be.
+Runs in the namespace of its first argument; exits with an error if the server deviates.
 """
 
 import sys
@@ -13,7 +13,7 @@ PATIENCE_SECONDS = 60
 
 
 def refused(status, call, *args, **kwargs):
-    """Asserts that a call is refused with this status."""
+    """Asserts that a call fails with this status code."""
     try:
         call(*args, **kwargs)
     except ApiException as problem:

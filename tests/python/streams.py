@@ -1,6 +1,6 @@
-"""The Python client's streams: commands with input and exit codes, logs that are followed, forwarded ports.
+"""Checks the streams of the Python client: exec with stdin and exit codes, followed logs, port-forward.
 
-Works in the namespace named by its first argument; ends with an error when anything is not as it should be.
+Runs in the namespace of its first argument; exits with an error if the server deviates.
 """
 
 import sys
@@ -83,7 +83,7 @@ def ports(core, namespace):
             heard = b""
         if heard == b"HELLO":
             return
-        # It may not listen yet.
+        # The server may not listen yet.
         time.sleep(0.1)
     raise AssertionError(f"nobody answered on the port: {forwarded.error(8000)}")
 

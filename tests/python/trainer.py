@@ -1,7 +1,7 @@
-"""Kubeflow's SDK as people use it: runtimes, functions on several nodes, logs, events, options, deletion.
+"""Checks Kubeflow's SDK: runtimes, functions on several nodes, logs, events, options, deletion.
 
-Works in the namespace named by its first argument, with the steps named by the others, or with all that need nothing but
-Python. Nodes are processes of this machine. Ends with an error when anything is not as it should be.
+Runs in the namespace of its first argument, with the steps in the other arguments, or with all steps that need only Python.
+Training nodes are local processes. Exits with an error if anything deviates.
 """
 
 import logging
@@ -27,7 +27,7 @@ GROUP = ("trainer.kubeflow.org", "v1alpha1")
 
 
 class Complaints(logging.Handler):
-    """Keeps what was complained about."""
+    """Records warnings."""
 
     def __init__(self):
         super().__init__(logging.WARNING)
@@ -38,7 +38,7 @@ class Complaints(logging.Handler):
 
 
 def eventually(what, look):
-    """Looks again and again; what it saw in the end."""
+    """Polls until the result is truthy and returns it."""
     seen = None
     for _ in range(PATIENCE_SECONDS * 5):
         seen = look()
@@ -49,7 +49,7 @@ def eventually(what, look):
 
 
 def fails(call, *args, **kwargs):
-    """Asserts that a call fails, as the SDK tells it."""
+    """Asserts that a call raises the error of the SDK."""
     try:
         call(*args, **kwargs)
     except RuntimeError as problem:
@@ -67,7 +67,7 @@ def wait(client, job, status="Complete"):
 
 
 def patched(**pod):
-    """An option that changes the pods of nodes."""
+    """An option that patches the pods of training nodes."""
     return options.RuntimePatch(
         training_runtime_spec=options.TrainingRuntimeSpecPatch(
             template=options.JobSetTemplatePatch(
@@ -87,7 +87,7 @@ def patched(**pod):
 
 
 def count(nodes, steps):
-    """What nodes do: the first one adds up what the others send it, step by step."""
+    """The training function: node 0 adds up the values of the others in each step."""
     import os
     import socket
     import time
@@ -152,7 +152,7 @@ def runtimes(client, namespace):
     assert found["torchtune-llama3.2-1b"].trainer.device == "gpu", found["torchtune-llama3.2-1b"]
     fails(client.get_runtime, "nowhere")
 
-    # One of the namespace goes before one of the same name for all.
+    # A TrainingRuntime takes precedence over a ClusterTrainingRuntime of the same name.
     own = kube.CustomObjectsApi().get_cluster_custom_object(*GROUP, "clustertrainingruntimes", "local-process")
     own = {
         "apiVersion": own["apiVersion"],
@@ -181,7 +181,7 @@ def functions(client, namespace):
     assert job == "sums", job
     fails(client.train, runtime="local-process", trainer=trainer, options=[options.Name("sums")])
 
-    # What they say comes while they speak, and ends when they do.
+    # Logs are streamed while the nodes run, and end with them.
     eventually("a node that runs", lambda: [s for s in client.get_job(job).steps if s.status == "Running"])
     eventually("the first node", lambda: [s for s in client.get_job(job).steps if (s.name, s.status) == ("node-0", "Running")])
     followed = list(client.get_job_logs(job, step="node-0", follow=True))
@@ -222,7 +222,7 @@ def functions(client, namespace):
 
 
 def waiting(client, namespace):
-    """Running is something that the SDK derives: no conditions, and all nodes run."""
+    """The SDK derives the status Running: no conditions, and all nodes run."""
     trainer = CustomTrainer(func=hang, num_nodes=2)
     job = client.train(runtime="local-process", trainer=trainer, options=[options.ActiveDeadlineSeconds(20)])
     running = wait(client, job, "Running")
@@ -238,8 +238,8 @@ def waiting(client, namespace):
 
 
 def containers(client, namespace):
-    """A command instead of a function, and what is changed of the pods."""
-    # The SDK sends this number as it is, and servers take it for the whole one that it is.
+    """A command instead of a function, and patches of the pods."""
+    # The SDK sends the float as it is; servers accept it as an integer.
     trainer = CustomTrainerContainer(image="any", num_nodes=1, resources_per_node={"cpu": 1.0})
     job = client.train(
         runtime="local-process",
@@ -262,7 +262,7 @@ def containers(client, namespace):
 
 
 def initializers(client, namespace):
-    """Something is fetched first, onto a volume that the node shares."""
+    """An initializer fetches data to a volume that the node shares."""
 
     def step(name, ancestor, command, after=()):
         mounts = [{"name": "initializer", "mountPath": "/workspace"}]
@@ -301,7 +301,7 @@ def initializers(client, namespace):
 
 
 def torch(client, namespace):
-    """A function in a process group of PyTorch, as its default runtime starts it."""
+    """A function in a PyTorch process group, started by the default runtime."""
     job = client.train(trainer=CustomTrainer(func=reduce, num_nodes=2, resources_per_node={"cpu": "500m"}))
     done = wait(client, job)
     assert done.runtime.name == "torch-distributed", done

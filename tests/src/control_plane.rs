@@ -1,32 +1,32 @@
-//! What scenarios need of a control plane, be it a server in another process or a simulated one in this thread.
+//! The operations of a control plane that scenarios use: a server in another process, or a simulated one in this thread.
 
 use std::time::Duration;
 
-use crate::differential::{Answer, Server, Step};
+use crate::differential::{ApiClient, HttpAnswer, RequestStep};
 
-/// A control plane that scenarios are played on, and the clock that it lives by.
+/// A control plane that runs scenarios, with its clock.
 pub trait ControlPlane {
-    /// Reads one path.
-    ///
-    /// # Errors
-    /// The plane does not answer.
-    fn get(&self, path: &str) -> Result<Answer, String> {
-        self.send("GET", path, &Step::default(), Vec::new())
+    fn get(&self, path: &str) -> Result<HttpAnswer, String> {
+        self.send("GET", path, &RequestStep::default(), Vec::new())
     }
 
-    /// Sends one request.
-    ///
-    /// # Errors
-    /// The plane does not answer.
-    fn send(&self, method: &str, path: &str, step: &Step, body: Vec<u8>) -> Result<Answer, String>;
+    /// Sends one request. Only a transport error is an `Err`; an HTTP error is an answer.
+    fn send(&self, method: &str, path: &str, step: &RequestStep, body: Vec<u8>)
+    -> Result<HttpAnswer, String>;
 
-    /// Lets this much time pass by the clock of the plane.
+    /// Lets this much time pass on the clock of the control plane, which may be virtual.
     fn pause(&self, time: Duration);
 }
 
-impl ControlPlane for Server {
-    fn send(&self, method: &str, path: &str, step: &Step, body: Vec<u8>) -> Result<Answer, String> {
-        Server::send(self, method, path, step, body)
+impl ControlPlane for ApiClient {
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        step: &RequestStep,
+        body: Vec<u8>,
+    ) -> Result<HttpAnswer, String> {
+        ApiClient::send(self, method, path, step, body)
     }
 
     fn pause(&self, time: Duration) {

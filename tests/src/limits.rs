@@ -1,82 +1,79 @@
-//! How many scenarios run at the same time: a counting semaphore for each group of them.
+//! Limits how many scenarios run in parallel: a counting semaphore per group.
 //!
-//! The test harness has one number of threads. Scenarios of different groups need different numbers: those on real planes
-//! share the processors with etcd and kube-apiserver, those on random clusters must have their plane for themselves.
+//! The test harness has one thread count, but groups need different limits: scenarios on real servers share the CPUs with etcd and
+//! kube-apiserver, and a random cluster needs a control plane of its own.
 //!
 //! # Guarantees
 //!
-//! - A group never has more scenarios under way than it has slots.
-//! - A slot is free again when its guard is dropped, also when the scenario panics.
+//! - A group never runs more scenarios than it has slots.
+//! - Dropping the guard frees the slot, also when the scenario panics.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A group of scenarios and its slots.
+/// A group of scenarios with its slots.
 #[derive(Debug)]
 pub struct Limit {
     slots: usize,
-    /// Slots that no scenario has.
     free: Mutex<usize>,
     freed: Condvar,
-    stream: Stream,
+    stream: LimitStream,
 }
 
-/// Limits of one stream are used one after the other, those of different streams at the same time.
+/// Cases of one stream start in order; different streams advance in parallel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stream {
+pub enum LimitStream {
     /// Scenarios on `muster up` alone.
     Embedded,
-    /// Scenarios that need a real plane.
+    /// Scenarios that need a real server.
     Real,
-    /// Scenarios of which few or one run at a time.
+    /// Scenarios that run one or two at a time.
     Few,
     /// Scenarios under virtual time.
     Simulated,
 }
 
-/// On the embedded server alone. They mostly wait for controllers.
-pub static EMBEDDED: Limit = Limit::new(16, Stream::Embedded);
-/// On a real plane, or on one beside ours: etcd, kube-apiserver and the controller manager take their share of the machine.
-pub static REAL: Limit = Limit::new(12, Stream::Real);
+/// Scenarios on the embedded server. They mostly wait for controllers.
+pub static EMBEDDED: Limit = Limit::new(16, LimitStream::Embedded);
+/// Scenarios on a real server: etcd, kube-apiserver and the controller manager need CPU as well.
+pub static REAL: Limit = Limit::new(12, LimitStream::Real);
 /// Scenarios that write cluster-scoped objects with fixed names.
-pub static CLUSTER_SCOPED: Limit = Limit::new(1, Stream::Few);
-/// Random clusters: kube-scheduler places pods on any node there is, so that only one cluster can be there.
-pub static WHOLE_PLANE: Limit = Limit::new(1, Stream::Few);
-/// Scenarios that keep both servers busy without a pause.
-pub static BUSY: Limit = Limit::new(2, Stream::Few);
-/// Scenarios under virtual time: they never wait, so that more than one would only take the processor from the others.
-pub static VIRTUAL_TIME: Limit = Limit::new(1, Stream::Simulated);
+pub static CLUSTER_SCOPED: Limit = Limit::new(1, LimitStream::Few);
+/// Random clusters: kube-scheduler binds pods to any node, so only one cluster may exist.
+pub static WHOLE_PLANE: Limit = Limit::new(1, LimitStream::Few);
+/// Scenarios that load both servers continuously.
+pub static BUSY: Limit = Limit::new(2, LimitStream::Few);
+/// Scenarios under virtual time: they are CPU-bound, so more than one would only slow down the others.
+pub static VIRTUAL_TIME: Limit = Limit::new(1, LimitStream::Simulated);
 
-/// All of them.
 pub static ALL: [&Limit; 6] = [&EMBEDDED, &REAL, &CLUSTER_SCOPED, &WHOLE_PLANE, &BUSY, &VIRTUAL_TIME];
 
-/// A taken slot; dropping it frees the slot.
+/// An acquired slot; dropping it frees the slot.
 #[derive(Debug)]
-pub struct Slot<'a>(&'a Limit);
+pub struct ScenarioSlot<'a>(&'a Limit);
 
 impl Limit {
-    const fn new(slots: usize, stream: Stream) -> Limit {
+    const fn new(slots: usize, stream: LimitStream) -> Limit {
         Limit { slots, free: Mutex::new(slots), freed: Condvar::new(), stream }
     }
 
     /// Waits for a free slot and takes it.
-    pub fn take(&self) -> Slot<'_> {
+    pub fn take(&self) -> ScenarioSlot<'_> {
         let mut free = self.lock();
         while *free == 0 {
             free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
         }
         *free -= 1;
-        Slot(self)
+        ScenarioSlot(self)
     }
 
-    /// How many scenarios may be under way at once.
+    /// Returns the maximum number of running scenarios.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Which limits it waits for.
     #[must_use]
-    pub fn stream(&self) -> Stream {
+    pub fn stream(&self) -> LimitStream {
         self.stream
     }
 
@@ -86,7 +83,7 @@ impl Limit {
     }
 }
 
-impl Drop for Slot<'_> {
+impl Drop for ScenarioSlot<'_> {
     fn drop(&mut self) {
         *self.0.lock() += 1;
         self.0.freed.notify_one();
@@ -100,8 +97,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_than_the_slots_are_taken_and_all_get_one() {
-        let limit = Limit::new(3, Stream::Few);
+    fn at_most_the_limit_runs_and_all_get_a_slot() {
+        let limit = Limit::new(3, LimitStream::Few);
         let (now, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..12 {
@@ -120,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_panic_frees_the_slot() {
-        let limit = Limit::new(1, Stream::Few);
+        let limit = Limit::new(1, LimitStream::Few);
         let panicked = std::panic::catch_unwind(|| {
             let _slot = limit.take();
             panic!("a scenario panics");

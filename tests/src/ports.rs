@@ -1,20 +1,20 @@
-//! Ports for servers that need one before they start.
+//! Allocates ports for servers that need one before they start.
 //!
 //! # Guarantees
 //!
-//! - A port lies below the kernel's range for outgoing connections, so that no client takes it before its server does, and
-//!   is handed out once per process. Processes that run side by side begin far apart.
+//! - A port is below the kernel's ephemeral range, so that no outgoing connection takes it before its server does, and is returned once
+//!   per process. Parallel processes start at different offsets.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// The range from which ports are handed out; Linux takes those of outgoing connections from 32768 on.
+/// Range of allocated ports; Linux uses 32768 and above for outgoing connections.
 const FIRST: u16 = 16_000;
 const COUNT: u16 = 16_000;
-/// How far apart processes with neighbouring ids begin.
+/// Offset between processes with consecutive ids.
 const APART: u32 = 997;
 
-/// A port on which no server listens.
+/// Returns a port on which no server listens.
 ///
 /// # Panics
 /// All of them are in use.
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_port_is_handed_out_twice_nor_while_a_server_listens() {
+    fn ports_are_unique_and_not_in_use() {
         let first = free();
         let _server = TcpListener::bind(("127.0.0.1", first)).unwrap();
         let others: std::collections::BTreeSet<u16> = (0..100).map(|_| free()).collect();

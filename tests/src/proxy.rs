@@ -1,15 +1,14 @@
-//! Somebody between a client and an API server who understands HTTP: a load balancer on a bad day.
+//! An HTTP proxy between a client and an API server that injects faults.
 //!
-//! TLS on both sides, certificates unchecked. It passes everything on, or answers in the server's place, and notes every
-//! request that reaches it.
+//! TLS on both sides, without certificate verification. It forwards requests or answers them itself, and records every request.
 //!
 //! # Deliberately absent
 //!
-//! HTTP/2 and upgrades: the client under test uses neither.
+//! HTTP/2 and connection upgrades: the client under test uses neither.
 
-mod line;
+mod connection;
 
-pub(crate) use line::Anybody;
+pub(crate) use connection::AcceptAnyCertificate;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,82 +19,75 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
 
-/// Which requests are meant.
+/// A class of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
-    /// All.
+pub enum RequestFilter {
     All,
-    /// Those that change something.
+    /// Requests that modify objects.
     Writes,
-    /// Watches.
     Watches,
 }
 
-/// How it is today.
+/// How the proxy treats requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weather {
-    /// Everything passes.
-    Fair,
-    /// Nobody gets through: connections are closed as soon as they are opened.
-    Cut,
-    /// These are answered with this code, and with this number of seconds after which to come again.
-    Refuses(Which, u16, Option<u32>),
-    /// Watches begin well and end at once.
-    BriefWatches,
-    /// Everything takes longer.
+pub enum ProxyMode {
+    PassThrough,
+    /// Closes every connection as soon as it is opened.
+    Disconnected,
+    /// Answers a class of requests with this status code and `Retry-After` in seconds.
+    Rejecting(RequestFilter, u16, Option<u32>),
+    /// Answers watches with an empty stream.
+    ShortWatches,
     Slow(Duration),
 }
 
-/// A request that came, or a connection that was closed before one could.
+/// A recorded request, or a connection that was closed before one arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// When.
+pub struct RecordedRequest {
     pub at: Instant,
-    /// `GET`; empty for a connection without a request.
+    /// HTTP method; empty for a connection without a request.
     pub method: String,
-    /// Without what follows the question mark.
+    /// Path without the query.
     pub path: String,
-    /// Whether it is a watch.
     pub watch: bool,
 }
 
-impl Seen {
-    fn is(&self, which: Which) -> bool {
+impl RecordedRequest {
+    fn matches(&self, which: RequestFilter) -> bool {
         match which {
-            Which::All => true,
-            Which::Writes => !matches!(self.method.as_str(), "GET" | "HEAD" | ""),
-            Which::Watches => self.watch,
+            RequestFilter::All => true,
+            RequestFilter::Writes => !matches!(self.method.as_str(), "GET" | "HEAD" | ""),
+            RequestFilter::Watches => self.watch,
         }
     }
 }
 
-/// The proxy; it ends with the value.
+/// A running proxy, stopped when the value is dropped.
 pub struct Proxy {
     address: SocketAddr,
-    desk: Arc<Desk>,
+    shared: Arc<SharedState>,
     runtime: Option<Runtime>,
 }
 
-/// What its connections share.
-struct Desk {
+/// State shared by all connections.
+struct SharedState {
     server: SocketAddr,
-    state: Mutex<State>,
+    state: Mutex<ProxyState>,
 }
 
-struct State {
-    weather: Weather,
-    seen: Vec<Seen>,
-    lines: BTreeMap<u64, Line>,
+struct ProxyState {
+    mode: ProxyMode,
+    requests: Vec<RecordedRequest>,
+    connections: BTreeMap<u64, ClientConnection>,
 }
 
-/// A connection of a client.
-struct Line {
+struct ClientConnection {
     task: AbortHandle,
     watches: bool,
 }
 
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedState {
+    fn lock(&self) -> MutexGuard<'_, ProxyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,66 +101,66 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// Listens on a port of its own for what is meant for `server`.
+    /// Starts a proxy for `server` on a free port.
     pub fn start(server: SocketAddr) -> Result<Proxy, String> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.map_err(|e| e.to_string())?;
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).map_err(|e| e.to_string())?;
         let address = listener.local_addr().map_err(|e| e.to_string())?;
-        let state = State { weather: Weather::Fair, seen: Vec::new(), lines: BTreeMap::new() };
-        let desk = Arc::new(Desk { server, state: Mutex::new(state) });
-        runtime.spawn(line::accept(listener, line::Tls::new()?, desk.clone()));
-        Ok(Proxy { address, desk, runtime: Some(runtime) })
+        let state =
+            ProxyState { mode: ProxyMode::PassThrough, requests: Vec::new(), connections: BTreeMap::new() };
+        let shared = Arc::new(SharedState { server, state: Mutex::new(state) });
+        runtime.spawn(connection::accept(listener, connection::Tls::new()?, shared.clone()));
+        Ok(Proxy { address, shared, runtime: Some(runtime) })
     }
 
-    /// `https://host:port`.
     #[must_use]
     pub fn base(&self) -> String {
         format!("https://{}", self.address)
     }
 
-    /// From now on it is so. When it is [`Weather::Cut`] the connections that there are end too.
-    pub fn is(&self, weather: Weather) {
-        let mut state = self.desk.lock();
-        state.weather = weather;
-        if weather == Weather::Cut {
-            state.lines.values().for_each(|line| line.task.abort());
-            state.lines.clear();
+    /// Sets the mode. [`ProxyMode::Disconnected`] also closes the existing connections.
+    pub fn set_mode(&self, mode: ProxyMode) {
+        let mut state = self.shared.lock();
+        state.mode = mode;
+        if mode == ProxyMode::Disconnected {
+            state.connections.values().for_each(|line| line.task.abort());
+            state.connections.clear();
         }
     }
 
-    /// Ends the connections over which something is watched; how many those were.
+    /// Closes the connections with a watch and returns their number.
     #[must_use]
     pub fn cut_watches(&self) -> usize {
-        let mut state = self.desk.lock();
-        let before = state.lines.len();
-        state.lines.retain(|_, line| {
+        let mut state = self.shared.lock();
+        let before = state.connections.len();
+        state.connections.retain(|_, line| {
             if line.watches {
                 line.task.abort();
             }
             !line.watches
         });
-        before - state.lines.len()
+        before - state.connections.len()
     }
 
-    /// How many requests came so far.
+    /// Returns the number of requests so far.
     #[must_use]
-    pub fn mark(&self) -> usize {
-        self.desk.lock().seen.len()
+    pub fn request_count(&self) -> usize {
+        self.shared.lock().requests.len()
     }
 
-    /// The requests since a mark.
+    /// Returns the requests after the first `mark` ones.
     #[must_use]
-    pub fn since(&self, mark: usize) -> Vec<Seen> {
-        self.desk.lock().seen[mark..].to_vec()
+    pub fn requests_since(&self, mark: usize) -> Vec<RecordedRequest> {
+        self.shared.lock().requests[mark..].to_vec()
     }
 }
 
-/// The busiest second of these.
+/// Returns the maximum number of requests within one second.
 #[must_use]
-pub fn busiest_second(seen: &[Seen]) -> usize {
+pub fn busiest_second(seen: &[RecordedRequest]) -> usize {
     let second = Duration::from_secs(1);
-    let within = |from: &Seen| {
+    let within = |from: &RecordedRequest| {
         seen.iter().filter(|it| it.at >= from.at && it.at.duration_since(from.at) < second).count()
     };
     seen.iter().map(within).max().unwrap_or(0)

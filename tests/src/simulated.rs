@@ -1,57 +1,58 @@
-//! Scenarios on a simulated control plane: the embedded server, its controllers and its nodes in one thread, under a
-//! virtual clock.
+//! Runs scenarios on a simulated control plane: the embedded server, its controllers and its nodes in one thread, under a virtual clock.
 //!
 //! # Guarantees
 //!
-//! - A scenario that waits for minutes takes milliseconds: time passes only while nothing else can happen.
-//! - Each scenario has a plane of its own. The same scenario happens in the same way in every run.
-//! - Requests are read and answered by the code that serves connections, without a connection.
+//! - A scenario that waits for minutes takes milliseconds: time advances only while nothing else can happen.
+//! - Each scenario has a control plane of its own and runs deterministically.
+//! - Requests take the code path of HTTP connections, without a connection.
 
 use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
-use muster_jobset::Gates as SetGates;
-use muster_sim::{Faults, Fleet, Raw, Setup, World, administrator};
+use muster_jobset::FeatureGates as SetGates;
+use muster_sim::{Faults, InProcessRequest, NodeFleet, Setup, World, administrator};
 use muster_tree::Tree;
 
 use crate::control_plane::ControlPlane;
-use crate::differential::{Answer, Step};
-use crate::gangs::planes::{Ground, define_foreign, manifests, prepare};
-use crate::gangs::{self, Form};
-use crate::jobsets::{self, Gates, Place};
-use crate::played::{self, Scenario, Theme};
-use crate::{queued, trains};
+use crate::differential::{HttpAnswer, RequestStep};
+use crate::gangs::environment::{GangControlPlane, create_foreign_crds, manifests, prepare};
+use crate::gangs::{self, GangApiVariant};
+use crate::jobsets::{self, Environment, GateSet};
+use crate::scenario_runner::{self, Dialect, StepScenario};
+use crate::{pod_queueing, trainjobs};
 
-/// As many nodes as the embedded plane of TrainJobs and queues has.
+/// As many nodes as the embedded server of TrainJob and queue scenarios has.
 const NODES: usize = 30;
-/// As many as that of JobSets has.
+/// As many nodes as the embedded server of JobSet scenarios has.
 const JOBSET_NODES: usize = 100;
-/// What the first seconds are for: nodes register and become ready, kinds are found, caches are filled.
+/// Startup time: nodes register and become ready, discovery runs, caches sync.
 const START: Duration = Duration::from_secs(5);
-/// How long controllers have to find new kinds.
+/// Time for controllers to discover new CRDs.
 const DISCOVERY: Duration = Duration::from_secs(1);
-/// The one seed: faults are the business of the simulator's own tests.
+/// The only seed: fault injection belongs to the simulator's own tests.
 const SEED: u64 = 1;
-/// The name of the client, as the HTTP client of scenarios says it.
+/// User agent, the same as that of the HTTP client of scenarios.
 const AGENT: &str = "judge/1";
 
 /// A simulated control plane.
-pub struct Simulated {
+pub struct SimulatedControlPlane {
     world: RefCell<World>,
 }
 
-impl Simulated {
-    /// One as `muster up` would be with so many simulated nodes, once all of them are ready.
+impl SimulatedControlPlane {
+    /// Starts the equivalent of `muster up` with these nodes and waits until all are ready.
     ///
     /// # Errors
-    /// They do not become ready.
-    pub fn start(nodes: Fleet, gates: SetGates) -> Result<Simulated, String> {
+    /// The nodes do not become ready.
+    pub fn start(nodes: NodeFleet, gates: SetGates) -> Result<SimulatedControlPlane, String> {
         let count = match &nodes {
-            Fleet::Count(count) => *count,
-            Fleet::Manifests(manifests) => manifests.len(),
+            NodeFleet::Count(count) => *count,
+            NodeFleet::Manifests(manifests) => manifests.len(),
         };
-        let simulated = Simulated { world: RefCell::new(World::begin(SEED, Setup::up(SEED, nodes, gates))) };
+        let simulated = SimulatedControlPlane {
+            world: RefCell::new(World::from_setup(SEED, Setup::up(SEED, nodes, gates))),
+        };
         simulated.pause(START);
         let all = simulated.get("/api/v1/nodes")?.body;
         let ready = all.items_at(&["items"]).iter().filter(|node| is_ready(node)).count();
@@ -64,13 +65,26 @@ fn is_ready(node: &Tree) -> bool {
     node.items_at(&["status", "conditions"]).iter().any(is)
 }
 
-impl ControlPlane for Simulated {
-    fn send(&self, method: &str, path: &str, step: &Step, body: Vec<u8>) -> Result<Answer, String> {
+impl ControlPlane for SimulatedControlPlane {
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        step: &RequestStep,
+        body: Vec<u8>,
+    ) -> Result<HttpAnswer, String> {
         let content_type = if body.is_empty() { "" } else { step.content_type() };
-        let raw = Raw { method, path, content_type, user_agent: AGENT, body: &body, user: administrator() };
+        let raw = InProcessRequest {
+            method,
+            path,
+            content_type,
+            user_agent: AGENT,
+            body: &body,
+            user: administrator(),
+        };
         let answered = self.world.borrow_mut().request(&raw);
         let media = "application/json".to_owned();
-        Ok(Answer { code: answered.code, warnings: answered.warnings, media, body: answered.body })
+        Ok(HttpAnswer { code: answered.code, warnings: answered.warnings, media, body: answered.body })
     }
 
     fn pause(&self, time: Duration) {
@@ -79,127 +93,132 @@ impl ControlPlane for Simulated {
 }
 
 /// A scenario of any dialect.
-pub struct Case {
-    /// The folder of the scenario.
+pub struct SimulatedCase {
     pub dialect: &'static str,
-    /// The file of the scenario, without its number and extension.
+    /// File name without number and extension.
     pub file: String,
-    /// What it shows, as a sentence.
+    /// What it proves, as a sentence.
     pub name: String,
-    play: Play,
+    run: RunScenario,
 }
 
-type Play = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+type RunScenario = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-impl Case {
+impl SimulatedCase {
     fn new<S: Send + Sync + 'static>(
         dialect: &'static str,
         (file, name): (&str, &str),
         scenario: S,
-        play: fn(&S) -> Result<(), String>,
-    ) -> Case {
-        Case {
+        run: fn(&S) -> Result<(), String>,
+    ) -> SimulatedCase {
+        SimulatedCase {
             dialect,
             file: file.to_owned(),
             name: name.to_owned(),
-            play: Box::new(move || play(&scenario)),
+            run: Box::new(move || run(&scenario)),
         }
     }
 
-    /// Plays it on a plane of its own.
+    /// Runs the case on a new control plane.
     ///
     /// # Errors
-    /// What does not come as it is written.
-    pub fn play(&self) -> Result<(), String> {
-        (self.play)()
+    /// The failed step.
+    pub fn run(&self) -> Result<(), String> {
+        (self.run)()
     }
 }
 
-/// All scenarios that are played under virtual time.
+/// Reads all scenarios that run under virtual time.
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn cases() -> Result<Vec<Case>, String> {
+pub fn cases() -> Result<Vec<SimulatedCase>, String> {
     let sets = Path::new(env!("CARGO_MANIFEST_DIR")).join("jobsets");
-    let here = |it: &Scenario| it.is_for(Place::Simulated);
-    let trains = trains::load(&trains::folder())?.into_iter().filter(here);
-    let queues = queued::load(&queued::folder())?.into_iter().filter(here);
-    let sets = jobsets::load(&sets)?.into_iter().filter(|it| it.is_for(Place::Simulated));
-    let gangs = gangs::load(&gangs::folder())?.into_iter().filter(|it| it.plays_on(Form::Embedded));
-    let trains = trains.map(|it| Case::new("trains", (&it.file.clone(), &it.name.clone()), it, play_train));
-    let queues = queues.map(|it| Case::new("queues", (&it.file.clone(), &it.name.clone()), it, play_queued));
-    let sets = sets.map(|it| Case::new("jobsets", (&it.file.clone(), &it.name.clone()), it, play_jobset));
-    let gangs = gangs.map(|it| Case::new("gangs", (&it.file.clone(), &it.name.clone()), it, play_gang));
+    let here = |it: &StepScenario| it.is_for(Environment::Simulated);
+    let trains = trainjobs::load(&trainjobs::folder())?.into_iter().filter(here);
+    let queues = pod_queueing::load(&pod_queueing::folder())?.into_iter().filter(here);
+    let sets = jobsets::load(&sets)?.into_iter().filter(|it| it.is_for(Environment::Simulated));
+    let gangs = gangs::load(&gangs::folder())?.into_iter().filter(|it| it.runs_on(GangApiVariant::Embedded));
+    let trains = trains.map(|it| {
+        SimulatedCase::new("trains", (&it.file.clone(), &it.name.clone()), it, run_trainjob_scenario)
+    });
+    let queues = queues
+        .map(|it| SimulatedCase::new("queues", (&it.file.clone(), &it.name.clone()), it, run_pod_scenario));
+    let sets = sets.map(|it| {
+        SimulatedCase::new("jobsets", (&it.file.clone(), &it.name.clone()), it, run_jobset_scenario)
+    });
+    let gangs = gangs
+        .map(|it| SimulatedCase::new("gangs", (&it.file.clone(), &it.name.clone()), it, run_gang_scenario));
     Ok(trains.chain(queues).chain(sets).chain(gangs).collect())
 }
 
-/// Plays a scenario of TrainJobs.
+/// Runs a TrainJob scenario.
 ///
 /// # Errors
-/// What does not come as it is written.
-pub fn play_train(scenario: &Scenario) -> Result<(), String> {
-    let plane = Simulated::start(Fleet::Count(NODES), SetGates::default())?;
-    define_foreign(&plane)?;
-    // Controllers have found the new kinds before the scenario begins.
+/// The failed step.
+pub fn run_trainjob_scenario(scenario: &StepScenario) -> Result<(), String> {
+    let plane = SimulatedControlPlane::start(NodeFleet::Count(NODES), SetGates::default())?;
+    create_foreign_crds(&plane)?;
+    // Controllers must discover the new CRDs before the scenario starts.
     plane.pause(DISCOVERY);
-    play(&plane, trains::THEME, scenario)
+    run(&plane, trainjobs::DIALECT, scenario)
 }
 
-/// Plays a scenario of plain pods in queues.
+/// Runs a scenario of plain pods in queues.
 ///
 /// # Errors
-/// What does not come as it is written.
-pub fn play_queued(scenario: &Scenario) -> Result<(), String> {
-    let plane = Simulated::start(Fleet::Count(NODES), SetGates::default())?;
-    play(&plane, queued::THEME, scenario)
+/// The failed step.
+pub fn run_pod_scenario(scenario: &StepScenario) -> Result<(), String> {
+    let plane = SimulatedControlPlane::start(NodeFleet::Count(NODES), SetGates::default())?;
+    run(&plane, pod_queueing::DIALECT, scenario)
 }
 
-fn play(plane: &Simulated, theme: Theme, scenario: &Scenario) -> Result<(), String> {
-    played::play(plane, theme, scenario, theme.space)
+fn run(plane: &SimulatedControlPlane, theme: Dialect, scenario: &StepScenario) -> Result<(), String> {
+    scenario_runner::run_scenario(plane, theme, scenario, theme.space)
 }
 
-/// Plays a scenario of JobSets under the feature gates that it needs.
+/// Runs a JobSet scenario under its feature gates.
 ///
 /// # Errors
-/// What does not come as it is written.
-pub fn play_jobset(scenario: &jobsets::Scenario) -> Result<(), String> {
-    let plane = Simulated::start(Fleet::Count(JOBSET_NODES), set_gates(scenario.gates))?;
-    jobsets::play(&plane, scenario, "set")
+/// The failed step.
+pub fn run_jobset_scenario(scenario: &jobsets::JobSetScenario) -> Result<(), String> {
+    let plane = SimulatedControlPlane::start(NodeFleet::Count(JOBSET_NODES), set_gates(scenario.gates))?;
+    jobsets::run_scenario(&plane, scenario, "set")
 }
 
-/// Plays a scenario of gangs, spelled as the embedded server spells them.
+/// Runs a gang scenario with the embedded server's API.
 ///
 /// # Errors
-/// What does not come as it is written.
-pub fn play_gang(scenario: &gangs::Scenario) -> Result<(), String> {
-    let nodes = Fleet::Manifests(manifests(0, scenario, false));
-    let plane = Simulated::start(nodes, SetGates::default())?;
-    prepare(&plane, Form::Embedded)?;
-    // The scheduler has found the new kinds before the scenario begins: it would not wait for the groups of a pod otherwise.
+/// The failed step.
+pub fn run_gang_scenario(scenario: &gangs::GangScenario) -> Result<(), String> {
+    let nodes = NodeFleet::Manifests(manifests(0, scenario, false));
+    let plane = SimulatedControlPlane::start(nodes, SetGates::default())?;
+    prepare(&plane, GangApiVariant::Embedded)?;
+    // The scheduler must discover the new CRDs before the scenario starts; otherwise it would not wait for the groups of pods.
     plane.pause(DISCOVERY);
-    gangs::play(&plane, 0, scenario)
+    gangs::run_scenario(&plane, 0, scenario)
 }
 
-impl Ground for Simulated {
+impl GangControlPlane for SimulatedControlPlane {
     fn plane(&self) -> &dyn ControlPlane {
         self
     }
 
-    fn form(&self) -> Form {
-        Form::Embedded
+    fn form(&self) -> GangApiVariant {
+        GangApiVariant::Embedded
     }
 
-    fn join(&self, number: usize, scenario: &gangs::Scenario) -> Result<(), String> {
+    fn add_nodes(&self, number: usize, scenario: &gangs::GangScenario) -> Result<(), String> {
         self.world.borrow_mut().add_nodes(manifests(number, scenario, true));
         Ok(())
     }
 }
 
-fn set_gates(gates: Gates) -> SetGates {
+fn set_gates(gates: GateSet) -> SetGates {
     let all = SetGates { in_place_restart: true, restart_job: true, elastic: true, claim_templates: true };
     match gates {
-        Gates::Default => SetGates::default(),
-        Gates::All => all,
-        Gates::Claimless => SetGates { claim_templates: false, ..all },
+        GateSet::Default => SetGates::default(),
+        GateSet::All => all,
+        GateSet::Claimless => SetGates { claim_templates: false, ..all },
     }
 }

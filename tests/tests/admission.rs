@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use muster_tests::beside::{Beside, command, until};
 use muster_tests::clients::{note, skip};
-use muster_tests::differential::{Answer, Server, Step};
-use muster_tests::plane::{self, Plane};
-use muster_tests::planes::Planes;
-use muster_tests::real::{self, Real};
+use muster_tests::differential::{ApiClient, HttpAnswer, RequestStep};
+use muster_tests::embedded_server::{self, EmbeddedServer};
+use muster_tests::muster_process::{MusterProcess, command, until};
+use muster_tests::real::{self, RealCluster};
+use muster_tests::server_pair::ServerPair;
 use muster_tree::{Tree, tree};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -18,8 +18,8 @@ fn sets(namespace: &str) -> String {
     format!("/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets")
 }
 
-fn post(server: &Server, path: &str, object: &Tree) -> Answer {
-    server.send("POST", path, &Step::default(), object.to_json_bytes()).expect("the server answers")
+fn post(server: &ApiClient, path: &str, object: &Tree) -> HttpAnswer {
+    server.send("POST", path, &RequestStep::default(), object.to_json_bytes()).expect("the server answers")
 }
 
 fn named(name: &str, spec: &Tree) -> Tree {
@@ -37,8 +37,8 @@ fn spec_of(container: &Tree) -> Tree {
     tree!({"suspend": true, "replicatedJobs": [job]})
 }
 
-/// What a client may compare: the code, what was kept, what is wrong and where, what it hears besides.
-fn seen(answer: &Answer) -> (u16, Option<Tree>, String, Vec<Tree>, Vec<String>) {
+/// What a client can compare: the code, the stored object, the causes with their fields, and the warnings.
+fn seen(answer: &HttpAnswer) -> (u16, Option<Tree>, String, Vec<Tree>, Vec<String>) {
     let causes = answer.body.items_at(&["details", "causes"]).to_vec();
     let message = answer.body.str_at(&["message"]).to_owned();
     (answer.code, answer.body.get("spec").cloned(), message, causes, answer.warnings.clone())
@@ -46,7 +46,7 @@ fn seen(answer: &Answer) -> (u16, Option<Tree>, String, Vec<Tree>, Vec<String>) 
 
 #[test]
 fn both_planes_decide_alike() {
-    let Some(planes) = Planes::jobsets("both_planes_decide_alike") else { return };
+    let Some(planes) = ServerPair::admitting_jobsets("both_planes_decide_alike") else { return };
     let space = tree!({"metadata": {"name": "admission"}});
     for server in [&planes.ours, &planes.real] {
         assert_eq!(post(server, NAMESPACES, &space).code, 201);
@@ -83,7 +83,7 @@ fn both_planes_decide_alike() {
         }
     }
     let change = tree!({"spec": {"replicatedJobs": []}});
-    let step = Step { kind: "merge".into(), ..Step::default() };
+    let step = RequestStep { kind: "merge".into(), ..RequestStep::default() };
     let [ours, real] = [&planes.ours, &planes.real].map(|server| {
         let path = format!("{}/plain", sets("admission"));
         server.send("PATCH", &path, &step, change.to_json_bytes()).expect("the server answers")
@@ -92,9 +92,9 @@ fn both_planes_decide_alike() {
     note("muster operator: JobSets are filled in, refused and warned about on a real server as by muster up");
 }
 
-/// A real server with an operator of its own, whose complaints are in a file.
+/// A real server with an operator of its own, which logs to a file.
 struct Stage {
-    real: Real,
+    real: RealCluster,
     kubeconfig: PathBuf,
     complaints: PathBuf,
     _folder: tempfile::TempDir,
@@ -103,15 +103,16 @@ struct Stage {
 impl Stage {
     fn new() -> Stage {
         let folder = tempfile::tempdir().unwrap();
-        let real = Real::with(&["gc", "namespace", "job"]).unwrap();
+        let real = RealCluster::with(&["gc", "namespace", "job"]).unwrap();
         let kubeconfig = real.kubeconfig(folder.path(), real.server.base()).unwrap();
         Stage { real, kubeconfig, complaints: folder.path().join("complaints"), _folder: folder }
     }
 
-    fn operator(&self) -> Beside {
+    fn operator(&self) -> MusterProcess {
         let complaints = std::fs::File::create(&self.complaints).unwrap();
-        let mut operator = Beside::telling(&["operator"], &self.kubeconfig, complaints.into());
-        operator.says("muster is in charge at https://");
+        let mut operator =
+            MusterProcess::start_with_stderr(&["operator"], &self.kubeconfig, complaints.into());
+        operator.wait_for_line("muster is in charge at https://");
         operator
     }
 
@@ -137,7 +138,7 @@ fn a_manifest_is_applied_twice() {
     if let Err(reason) = real::program("kubectl") {
         return skip(test, &reason);
     }
-    let Some(planes) = Planes::jobsets(test) else { return };
+    let Some(planes) = ServerPair::admitting_jobsets(test) else { return };
     let claim = tree!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
     let spec =
         spec_of(&tree!({"name": "c", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}));
@@ -181,7 +182,7 @@ fn with_the_operator_away_jobsets_are_refused_and_nothing_else_suffers() {
     let told = std::fs::read_to_string(&stage.complaints).unwrap();
     assert!(told.contains("jobsets.jobset.x-k8s.io is missing"), "what is missing: {told}");
     assert!(told.contains("muster crds | kubectl apply"), "and what to do: {told}");
-    stage.real.define_jobsets(&plane::binary().unwrap()).unwrap();
+    stage.real.create_jobset_crd(&embedded_server::binary().unwrap()).unwrap();
     let (made, said) = stage.create(&named("first", &spec()));
     assert!(made, "{said}");
     let first = server.get(&format!("{}/first", sets("default"))).unwrap().body;
@@ -211,7 +212,8 @@ fn with_the_operator_away_jobsets_are_refused_and_nothing_else_suffers() {
     until(server, "/apis/batch/v1/namespaces/default/jobs/j", "a Job with a pod", |job| {
         (job.int_at(&["status", "active"]) == Some(1)).then_some(())
     });
-    let gone = server.send("DELETE", &format!("{}/first", sets("default")), &Step::default(), Vec::new());
+    let gone =
+        server.send("DELETE", &format!("{}/first", sets("default")), &RequestStep::default(), Vec::new());
     assert_eq!(gone.unwrap().code, 200, "what is there can be deleted");
 
     let again = stage.operator();
@@ -221,7 +223,7 @@ fn with_the_operator_away_jobsets_are_refused_and_nothing_else_suffers() {
     note("muster operator: while it is away JobSets are refused, and other Jobs run");
 }
 
-fn hooks(server: &Server) -> usize {
+fn hooks(server: &ApiClient) -> usize {
     let count =
         |plural: &str| server.get(&format!("{HOOKS}/{plural}")).unwrap().body.items_at(&["items"]).len();
     count("mutatingwebhookconfigurations") + count("validatingwebhookconfigurations")
@@ -231,7 +233,8 @@ fn hooks(server: &Server) -> usize {
 #[test]
 fn webhooks_that_nobody_asks_are_taken_back() {
     let plane =
-        Plane::start(&["--ephemeral", "--sim-nodes", "0", "--controllers", "gc,namespace,jobset"]).unwrap();
+        EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "0", "--controllers", "gc,namespace,jobset"])
+            .unwrap();
     let ended = |words: &[&str], kubeconfig: &Path| {
         let output = command(words, kubeconfig).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())

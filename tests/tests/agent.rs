@@ -2,22 +2,22 @@
 
 use std::process::{Child, Command, Stdio};
 
-use muster_tests::beside::until;
-use muster_tests::differential::{Server, Step};
-use muster_tests::plane::{Plane, binary};
+use muster_tests::differential::{ApiClient, RequestStep};
+use muster_tests::embedded_server::{EmbeddedServer, binary};
+use muster_tests::muster_process::until;
 use muster_tree::{Tree, tree};
 
 const SETS: &str = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-fn start(plane: &Plane, pod: &str, worker: &str) -> Child {
+fn start(plane: &EmbeddedServer, pod: &str, worker: &str) -> Child {
     let mut agent = Command::new(binary().unwrap());
     agent.arg("agent").env("KUBECONFIG", plane.kubeconfig()).env("JOBSET_NAME", "s").env("POD_NAME", pod);
     agent.env("WORKER_COMMAND", worker).env("IN_PLACE_RESTART_EXIT_CODE", "42").env_remove("SHELL");
     agent.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap()
 }
 
-fn pods(server: &Server) -> Vec<String> {
+fn pods(server: &ApiClient) -> Vec<String> {
     until(server, PODS, "two pods that run", |list| {
         let runs = |it: &&Tree| it.str_at(&["status", "phase"]) == "Running";
         let all: Vec<&Tree> = list.items_at(&["items"]).iter().filter(runs).collect();
@@ -28,7 +28,8 @@ fn pods(server: &Server) -> Vec<String> {
 #[test]
 fn pods_begin_together_and_restart_together() {
     let plane =
-        Plane::start(&["--ephemeral", "--sim-nodes", "1", "--feature-gates", "InPlaceRestart=true"]).unwrap();
+        EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "1", "--feature-gates", "InPlaceRestart=true"])
+            .unwrap();
     let server = plane.server().unwrap();
     let set = tree!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "s"}, "spec": {
         "failurePolicy": {"maxRestarts": 3, "restartStrategy": "InPlaceRestart"},
@@ -36,7 +37,7 @@ fn pods_begin_together_and_restart_together() {
             "backoffLimit": 2_147_483_647, "podReplacementPolicy": "Failed", "template": {
                 "metadata": {"annotations": {"muster.dev/sim-run-seconds": "600"}},
                 "spec": {"restartPolicy": "OnFailure", "containers": [{"name": "c", "image": "i"}]}}}}}]}});
-    let made = server.send("POST", SETS, &Step::default(), set.to_json_bytes()).unwrap();
+    let made = server.send("POST", SETS, &RequestStep::default(), set.to_json_bytes()).unwrap();
     assert_eq!(made.code, 201, "{}", made.body.to_json());
     let pods = pods(&server);
     let reached = |attempt: i64| {

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use muster_tests::beside::{Beside, command, until};
 use muster_tests::clients::{note, skip};
-use muster_tests::differential::{Answer, Server, Step};
-use muster_tests::real::{self, Gangs, Installed, Real};
-use muster_tests::{plane, ports};
+use muster_tests::differential::{ApiClient, HttpAnswer, RequestStep};
+use muster_tests::muster_process::{MusterProcess, command, until};
+use muster_tests::real::{self, GangSupport, InstalledOperator, RealCluster};
+use muster_tests::{embedded_server, ports};
 use muster_tree::{Tree, tree};
 
 const SETS: &str = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets";
@@ -74,8 +74,8 @@ fn join(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
 
 /// A real server on which Muster is installed; replicas of the operator come later, under its own account.
 struct Stage {
-    real: Real,
-    installed: Installed,
+    real: RealCluster,
+    installed: InstalledOperator,
     behind: Behind,
     folder: tempfile::TempDir,
 }
@@ -86,13 +86,13 @@ impl Stage {
             skip(test, &reason);
             return None;
         }
-        let real = Real::to_install_on(Gangs::Whole).unwrap();
-        let installed = real.install(&plane::binary().unwrap()).unwrap();
+        let real = RealCluster::for_install(GangSupport::AllFields).unwrap();
+        let installed = real.install(&embedded_server::binary().unwrap()).unwrap();
         let (behind, folder) = (door(&installed.webhooks), tempfile::tempdir().unwrap());
         Some(Stage { real, installed, behind, folder })
     }
 
-    fn server(&self) -> &Server {
+    fn server(&self) -> &ApiClient {
         &self.real.server
     }
 
@@ -103,34 +103,37 @@ impl Stage {
         let done = command(&["install", "--webhook-port", port], &kubeconfig).output().unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         let path = format!("{SERVICES}/muster-webhook");
-        assert_eq!(self.server().send("DELETE", &path, &Step::default(), Vec::new()).unwrap().code, 200);
+        assert_eq!(
+            self.server().send("DELETE", &path, &RequestStep::default(), Vec::new()).unwrap().code,
+            200
+        );
         let local = tree!({"metadata": {"name": "muster-webhook"},
             "spec": {"type": "ExternalName", "externalName": "localhost"}});
         assert_eq!(post(self.server(), SERVICES, &local).code, 201);
     }
 
     /// Another replica behind the door, which leads to it once it has a certificate: before, it would not be ready.
-    fn second_replica(&self, name: &str) -> Beside {
+    fn second_replica(&self, name: &str) -> MusterProcess {
         let (replica, address) = self.started(name);
-        self.hears(name, "a certificate is shown");
+        self.hears(name, "serving certificate loaded");
         self.behind.lock().unwrap().push(address);
         replica
     }
 
-    /// The first replica: who keeps the certificates is asked through the same door.
-    fn replica(&self, name: &str) -> Beside {
+    /// The first replica; the rotator uses the same API server.
+    fn replica(&self, name: &str) -> MusterProcess {
         let (replica, address) = self.started(name);
         self.behind.lock().unwrap().push(address);
         replica
     }
 
-    fn started(&self, name: &str) -> (Beside, SocketAddr) {
+    fn started(&self, name: &str) -> (MusterProcess, SocketAddr) {
         let free = SocketAddr::from(([127, 0, 0, 1], ports::free()));
         let complaints = std::fs::File::create(self.folder.path().join(name)).unwrap();
         let listen = free.to_string();
         let words = ["operator", "--webhook-service", "muster-webhook", "--webhook-listen", &listen];
         let words = [&words[..], &SHORT, &["--log-level", "info"]].concat();
-        (Beside::telling(&words, &self.installed.kubeconfig, Stdio::from(complaints)), free)
+        (MusterProcess::start_with_stderr(&words, &self.installed.kubeconfig, Stdio::from(complaints)), free)
     }
 
     fn said(&self, name: &str) -> String {
@@ -155,12 +158,12 @@ impl Stage {
     }
 }
 
-fn post(server: &Server, path: &str, object: &Tree) -> Answer {
-    server.send("POST", path, &Step::default(), object.to_json_bytes()).expect("the server answers")
+fn post(server: &ApiClient, path: &str, object: &Tree) -> HttpAnswer {
+    server.send("POST", path, &RequestStep::default(), object.to_json_bytes()).expect("the server answers")
 }
 
-fn patch(server: &Server, path: &str, change: &Tree) {
-    let step = Step { kind: "merge".into(), ..Step::default() };
+fn patch(server: &ApiClient, path: &str, change: &Tree) {
+    let step = RequestStep { kind: "merge".into(), ..RequestStep::default() };
     let done = server.send("PATCH", path, &step, change.to_json_bytes()).unwrap();
     assert_eq!(done.code, 200, "{}", done.body.to_json());
 }
@@ -179,9 +182,9 @@ struct Writer {
 }
 
 impl Writer {
-    fn start(real: &Real) -> Writer {
+    fn start(real: &RealCluster) -> Writer {
         let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, server) = (stop.clone(), Server::new(real.server.base(), real.token()));
+        let (stopped, server) = (stop.clone(), ApiClient::new(real.server.base(), real.token()));
         let work = std::thread::spawn(move || {
             let (mut made, mut refused) = (0, Vec::new());
             while !stopped.load(Ordering::Acquire) {
@@ -211,11 +214,11 @@ fn bundle(configuration: &Tree) -> String {
 }
 
 /// Waits until the Secret has what `found` wants.
-fn seen<T>(server: &Server, what: &str, found: impl Fn(&Tree) -> Option<T>) -> T {
+fn seen<T>(server: &ApiClient, what: &str, found: impl Fn(&Tree) -> Option<T>) -> T {
     until(server, SECRET, what, |secret| secret.get("data").and_then(&found))
 }
 
-/// Waits until all configurations, and who is asked for another version, trust what the Secret says.
+/// Waits until all webhook configurations and conversion webhooks trust the CA in the Secret.
 fn trusted(stage: &Stage) {
     let is_now = |bundle: &str| {
         let secret = stage.server().get(SECRET).unwrap().body;
@@ -242,7 +245,7 @@ fn certificates_are_renewed_while_jobsets_are_made() {
     let Some(stage) = Stage::new("certificates_are_renewed_while_jobsets_are_made") else { return };
     let server = stage.server();
     let mut first = stage.replica("first");
-    first.says("muster is in charge at https://");
+    first.wait_for_line("muster is in charge at https://");
     let _second = stage.second_replica("second");
     until(server, SECRET, "a Secret", |secret| {
         (secret.str_at(&["type"]) == "kubernetes.io/tls").then_some(())
@@ -291,13 +294,13 @@ fn certificates_are_renewed_while_jobsets_are_made() {
 fn mends_itself(stage: &Stage, begun: &Tree) {
     let server = stage.server();
     let uid = server.get(SECRET).unwrap().body.text_at(&["metadata", "uid"]);
-    assert_eq!(server.send("DELETE", SECRET, &Step::default(), Vec::new()).unwrap().code, 200);
+    assert_eq!(server.send("DELETE", SECRET, &RequestStep::default(), Vec::new()).unwrap().code, 200);
     until(server, SECRET, "the Secret again", |it| {
         let other = it.text_at(&["metadata", "uid"]);
         (!other.is_empty() && other != uid).then_some(())
     });
     trusted(stage);
-    // Adds a stranger to whom is trusted: to take ours away would refuse JobSets until it is mended.
+    // Adds a foreign CA to the bundle: without ours, JobSets would be rejected until the bundle is repaired.
     let old = BASE64_STANDARD.decode(begun.str_at(&["authority.crt"])).unwrap();
     let now = BASE64_STANDARD.decode(bundle(&stage.configuration(0))).unwrap();
     let both = BASE64_STANDARD.encode([now, old].concat());
@@ -324,8 +327,8 @@ fn accepted(stage: &Stage, name: &str) {
     panic!("{name} is never accepted: {}", last.to_json());
 }
 
-/// What the server says when nobody answers its webhooks, of which it hears a moment after they are there.
-fn refused_early(server: &Server) -> String {
+/// The API server's error when no webhook answers; it picks up new configurations after a moment.
+fn refused_early(server: &ApiClient) -> String {
     let mut last = Tree::Null;
     for _ in 0..300 {
         let answer = post(server, &format!("{SETS}?dryRun=All"), &set("early"));
@@ -353,7 +356,7 @@ fn behind_a_service_nothing_passes_unseen_and_nobody_else_suffers() {
     assert_eq!(post(server, "/api/v1/namespaces/default/pods", &pod).code, 201);
 
     let mut operator = stage.replica("only");
-    operator.says("muster is in charge at https://");
+    operator.wait_for_line("muster is in charge at https://");
     accepted(&stage, "first");
 
     let everything = |at: usize, client: &Tree| {
@@ -376,7 +379,8 @@ fn behind_a_service_nothing_passes_unseen_and_nobody_else_suffers() {
     trusted(&stage);
     accepted(&stage, "second");
     for name in CONFIGURATIONS {
-        let gone = server.send("DELETE", &format!("{HOOKS}/{name}"), &Step::default(), Vec::new()).unwrap();
+        let gone =
+            server.send("DELETE", &format!("{HOOKS}/{name}"), &RequestStep::default(), Vec::new()).unwrap();
         assert_eq!(gone.code, 200);
     }
     stage.install_again();
@@ -406,8 +410,8 @@ fn a_secret_of_another_is_left_alone() {
     let theirs = tree!({"metadata": {"name": "muster-webhook-certs"}, "stringData": {"tls.crt": "theirs"}});
     assert_eq!(post(server, SECRETS, &theirs).code, 201);
     let mut operator = stage.replica("only");
-    let said = stage.hears("only", "muster-system/muster-webhook-certs is left alone");
-    assert!(said.contains("is left alone: it holds \"tls.crt\""), "{said}");
+    let said = stage.hears("only", "muster-system/muster-webhook-certs is not managed by Muster");
+    assert!(said.contains("is not managed by Muster: it holds \"tls.crt\""), "{said}");
     let pod = tree!({"schedulerName": "muster-scheduler", "containers": [{"name": "c", "image": "i"}]});
     let pods = "/api/v1/namespaces/default/pods";
     assert_eq!(post(server, pods, &tree!({"metadata": {"name": "p"}, "spec": pod})).code, 201);
@@ -420,7 +424,7 @@ fn a_secret_of_another_is_left_alone() {
     assert!(said.contains("it says: Internal error occurred: failed calling webhook"), "{said}");
     let kept = server.get(SECRET).unwrap().body;
     assert_eq!(kept.at(&["data"]), Some(&tree!({"tls.crt": (BASE64_STANDARD.encode("theirs"))})));
-    assert_eq!(server.send("DELETE", SECRET, &Step::default(), Vec::new()).unwrap().code, 200);
-    operator.says("muster is in charge at https://");
+    assert_eq!(server.send("DELETE", SECRET, &RequestStep::default(), Vec::new()).unwrap().code, 200);
+    operator.wait_for_line("muster is in charge at https://");
     accepted(&stage, "first");
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use muster_tests::clients::{note, skip};
-use muster_tests::corpus::{Crd, Group, Place, crds, load, places};
+use muster_tests::corpus::{CorpusGroup, Crd, RuleLocation, crds, load, places};
 
-fn groups() -> Vec<Group> {
+fn groups() -> Vec<CorpusGroup> {
     load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")).unwrap()
 }
 
 /// What only one of the two lists has.
-fn uncovered(crds: &[Crd], groups: &[Group]) -> Vec<String> {
-    let rules: BTreeSet<Place> = crds.iter().flat_map(places).collect();
-    let spoken_of: BTreeSet<Place> = groups.iter().flat_map(Group::places).collect();
+fn uncovered(crds: &[Crd], groups: &[CorpusGroup]) -> Vec<String> {
+    let rules: BTreeSet<RuleLocation> = crds.iter().flat_map(places).collect();
+    let spoken_of: BTreeSet<RuleLocation> = groups.iter().flat_map(CorpusGroup::rule_locations).collect();
     let no_case = rules.difference(&spoken_of).map(|place| format!("no case breaks: {place}"));
     let no_rule = spoken_of.difference(&rules).map(|place| format!("a case, but no rule: {place}"));
     let has_none = |crd: &&Crd| groups.iter().all(|group| !group.kinds.iter().any(|kind| kind == crd.kind()));

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use muster_tests::differential::{Answer, Fault, Report, judge};
-use muster_tests::planes;
+use muster_tests::differential::{AnswerFault, DifferentialReport, HttpAnswer, compare_scenarios};
+use muster_tests::server_pair;
 use muster_tree::Tree;
 
 fn scenarios() -> PathBuf {
@@ -15,20 +15,20 @@ fn scenarios() -> PathBuf {
 fn judged_with_fault(
     filter: &str,
     nth: usize,
-    change: impl Fn(&str, &Answer) -> Option<Tree> + Send + Sync + 'static,
-) -> Report {
-    let pair = [(); 2].map(|()| planes::ours(&["gc", "namespace"]).unwrap());
+    change: impl Fn(&str, &HttpAnswer) -> Option<Tree> + Send + Sync + 'static,
+) -> DifferentialReport {
+    let pair = [(); 2].map(|()| server_pair::start_embedded(&["gc", "namespace"]).unwrap());
     let [broken, sound] = pair.each_ref().map(|plane| plane.server().unwrap());
     let seen = AtomicUsize::new(0);
-    let fault: Fault = Box::new(move |method, _, answer| match change(method, &answer) {
-        Some(body) if seen.fetch_add(1, Ordering::Relaxed) == nth => Answer { body, ..answer },
+    let fault: AnswerFault = Box::new(move |method, _, answer| match change(method, &answer) {
+        Some(body) if seen.fetch_add(1, Ordering::Relaxed) == nth => HttpAnswer { body, ..answer },
         _ => answer,
     });
-    judge(&broken.with_fault(fault), &sound, &scenarios(), filter).unwrap()
+    compare_scenarios(&broken.with_fault(fault), &sound, &scenarios(), filter).unwrap()
 }
 
 /// (step, path of the difference) of everything found.
-fn places(report: &Report) -> Vec<(usize, &str)> {
+fn places(report: &DifferentialReport) -> Vec<(usize, &str)> {
     report.found.iter().map(|finding| (finding.step, finding.difference.path.as_str())).collect()
 }
 
@@ -41,12 +41,12 @@ fn a_lost_default_is_seen_where_it_is_lost() {
     let [(_, path)] = places(&report)[..] else { panic!("one place: {report}") };
     assert_eq!(path, "body.spec.sessionAffinity");
     assert!(report.found[0].call.starts_with("POST"), "{report}");
-    assert!(report.verdict().is_err());
+    assert!(report.check().is_err());
 }
 
 #[test]
 fn two_watch_events_in_the_wrong_order_are_seen() {
-    let report = judged_with_fault("watch from a revision", 0, |method, answer| {
+    let report = judged_with_fault("a watch from a resource version", 0, |method, answer| {
         let mut events = answer.body.items().to_vec();
         (method == "WATCH" && events.len() > 1).then(|| {
             events.swap(0, 1);

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use muster_tests::clients::program;
-use muster_tests::plane::Plane;
+use muster_tests::embedded_server::EmbeddedServer;
 use muster_tree::Tree;
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name)
 }
 
-fn kubectl(program: &Path, plane: &Plane, args: &[&str]) -> String {
+fn kubectl(program: &Path, plane: &EmbeddedServer, args: &[&str]) -> String {
     let mut command = Command::new(program);
     command.arg("--kubeconfig").arg(plane.kubeconfig()).args(args);
     let output = command.output().unwrap();
@@ -25,7 +25,7 @@ fn a_job_trains_on_gpus_one_pod_after_the_other() {
         return;
     };
     let nodes = example("gpu-node.yaml").display().to_string();
-    let plane = Plane::start(&["--ephemeral", "--nodes", &nodes]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral", "--nodes", &nodes]).unwrap();
     kubectl(&program, &plane, &["apply", "-f", &example("train-on-gpu.yaml").display().to_string()]);
     kubectl(&program, &plane, &["wait", "--for=condition=complete", "job/train", "--timeout=60s"]);
     let list = |what: &str| {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use muster_tests::clients::note;
-use muster_tests::differential::{Server, Step};
-use muster_tests::plane::Mortal;
+use muster_tests::differential::{ApiClient, RequestStep};
+use muster_tests::embedded_server::RestartableServer;
 use muster_tree::{Tree, tree};
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
@@ -65,7 +65,7 @@ impl Fleet {
 fn no_pod_is_lost_and_none_counts_twice() {
     let fleet = Fleet::wanted();
     let nodes = fleet.nodes.to_string();
-    let mut plane = Mortal::with(&["--sim-nodes", &nodes]).expect("muster up is ready");
+    let mut plane = RestartableServer::with_args(&["--sim-nodes", &nodes]).expect("muster up is ready");
     #[expect(clippy::disallowed_methods, reason = "tells how long it took; nothing depends on it")]
     let began = Instant::now();
     let server = plane.server().unwrap();
@@ -73,7 +73,8 @@ fn no_pod_is_lost_and_none_counts_twice() {
     let (took, made) = std::thread::scope(|scope| {
         let witness = (!fleet.mortal).then(|| scope.spawn(|| witness(&server, &over)));
         for n in 0..fleet.jobs {
-            let made = server.send("POST", JOBS, &Step::default(), fleet.job(n).to_json_bytes()).unwrap();
+            let made =
+                server.send("POST", JOBS, &RequestStep::default(), fleet.job(n).to_json_bytes()).unwrap();
             assert_eq!(made.code, 201, "{}", made.body);
         }
         wait(&fleet, &mut plane, began);
@@ -95,8 +96,8 @@ fn no_pod_is_lost_and_none_counts_twice() {
     ));
 }
 
-/// Waits until all Jobs have ended, tells how far they are, and kills the server when some are done and others not.
-fn wait(fleet: &Fleet, plane: &mut Mortal, began: Instant) {
+/// Waits until all Jobs finish, prints progress, and kills the server when some are finished and others are not.
+fn wait(fleet: &Fleet, plane: &mut RestartableServer, began: Instant) {
     let (mut best, mut looks, mut kill) = ((0, 0), 0, fleet.mortal);
     while best.0 < fleet.jobs {
         // Before the kill one looks ten times as often.
@@ -109,7 +110,7 @@ fn wait(fleet: &Fleet, plane: &mut Mortal, began: Instant) {
         if kill && best.1 > 0 {
             assert!(best.0 < fleet.jobs, "killed amid the work, not after it");
             plane.kill();
-            plane.revive().expect("the server starts again on its data");
+            plane.restart().expect("the server starts again on its data");
             eprintln!("killed when {} Jobs were over and {} pods counted", best.0, best.1);
             kill = false;
         }
@@ -128,7 +129,7 @@ fn wait(fleet: &Fleet, plane: &mut Mortal, began: Instant) {
 }
 
 /// Jobs that have ended, and pods that were counted.
-fn progress(server: &Server) -> (usize, i64) {
+fn progress(server: &ApiClient) -> (usize, i64) {
     let (mut over, mut counted) = (0, 0);
     each(server, JOBS, |job| {
         over += usize::from(!job.str_at(&["status", "completionTime"]).is_empty());
@@ -138,7 +139,7 @@ fn progress(server: &Server) -> (usize, i64) {
 }
 
 /// Reads all objects, a page at a time.
-fn each(server: &Server, path: &str, mut see: impl FnMut(&Tree)) {
+fn each(server: &ApiClient, path: &str, mut see: impl FnMut(&Tree)) {
     let mut token = String::new();
     loop {
         let page = server.get(&format!("{path}?limit={PAGE}&continue={token}")).unwrap();
@@ -162,10 +163,10 @@ fn take_down(pods: &mut Pods, pod: &Tree) {
     pods.entry(owner.str_at(&["uid"]).to_owned()).or_default().insert(uid, index.parse().ok());
 }
 
-/// Watches pods until told that all is over, and takes down each that is made.
-fn witness(server: &Server, over: &AtomicBool) -> Pods {
+/// Watches pods until it is stopped, and records each that is created.
+fn witness(server: &ApiClient, over: &AtomicBool) -> Pods {
     let metadata_only = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-    let step = Step { accept: metadata_only.into(), ..Step::default() };
+    let step = RequestStep { accept: metadata_only.into(), ..RequestStep::default() };
     let list = server.get(&format!("{PODS}?limit=1")).unwrap().body;
     let (mut pods, mut from) = (Pods::new(), list.str_at(&["metadata", "resourceVersion"]).to_owned());
     loop {
@@ -190,7 +191,7 @@ fn witness(server: &Server, over: &AtomicBool) -> Pods {
 }
 
 /// Holds every Job's counts against its pods: those that were made, or else those that are there.
-fn check(fleet: &Fleet, server: &Server, made: Option<Pods>) {
+fn check(fleet: &Fleet, server: &ApiClient, made: Option<Pods>) {
     let mut there = Pods::new();
     each(server, PODS, |pod| {
         let name = pod.str_at(&["metadata", "name"]);

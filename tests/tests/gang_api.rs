@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use muster_tests::clients::{Kubectl, assert_has, eventually};
-use muster_tests::differential::{Server, Step};
-use muster_tests::plane::{self, Mortal};
+use muster_tests::clients::{Kubectl, assert_contains, eventually};
+use muster_tests::differential::{ApiClient, RequestStep};
+use muster_tests::embedded_server::{self, RestartableServer};
 use muster_tree::{Tree, tree};
 
 /// The Workload that the proposal's example refers to.
@@ -41,7 +41,7 @@ status:
     message: "All required pods (2/2) have been assigned to nodes"
 "#;
 
-/// A pod that nobody schedules, with this reference to its group.
+/// A pod of an unknown scheduler, with this reference to its PodGroup.
 fn member(name: &str, reference: &str) -> String {
     format!(
         "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{schedulerName: nobody, \
@@ -63,7 +63,7 @@ fn gang_api_is_found_by_kubectl() {
     let row = |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
     for (plural, kind) in [("podgroups", "PodGroup"), ("workloads", "Workload")] {
         let verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-        assert_has(&row(plural), &[&["scheduling.k8s.io/v1alpha1", "true", kind], &verbs[..]].concat());
+        assert_contains(&row(plural), &[&["scheduling.k8s.io/v1alpha1", "true", kind], &verbs[..]].concat());
     }
     let group = Tree::parse(kubectl.ok(&["get", "--raw", "/apis/scheduling.k8s.io"]).as_bytes()).unwrap();
     let versions: Vec<&str> =
@@ -92,7 +92,7 @@ fn gang_api_takes_the_printed_example() {
     ] {
         let said = kubectl.run_with(&["apply", "-f", "-"], text);
         assert_eq!(said.err, "", "no complaint, no warning");
-        assert_has(&said.ok(), &[words]);
+        assert_contains(&said.ok(), &[words]);
     }
     let group = kubectl.object("podgroup/pd-1");
     assert_eq!(group.str_at(&["apiVersion"]), "scheduling.k8s.io/v1alpha1");
@@ -107,8 +107,8 @@ fn gang_api_takes_the_printed_example() {
     kubectl.ok_with(&["apply", "-f", "-"], &member("p", "{name: training-workload, podGroupName: pd-1}"));
     assert_eq!(kubectl.object("pod/p").str_at(&["spec", "workloadRef", "podGroupName"]), "pd-1");
     let wrong = member("q", "{name: training-workload, podGroupTemplateName: pd-1}");
-    let refusal = kubectl.run_with(&["apply", "-f", "-"], &wrong).refused();
-    assert_has(&refusal, &["unknown field \"spec.workloadRef.podGroupTemplateName\""]);
+    let refusal = kubectl.run_with(&["apply", "-f", "-"], &wrong).expect_failure();
+    assert_contains(&refusal, &["unknown field \"spec.workloadRef.podGroupTemplateName\""]);
 }
 
 /// Shows: 5832-17.
@@ -130,7 +130,7 @@ fn gang_api_is_explained() {
         (&["podgroup.spec.workloadRef", beta], &["v1beta1", "workloadName", "templateName"]),
     ];
     for (args, want) in cases {
-        assert_has(&kubectl.ok(&[&["explain"], *args].concat()), want);
+        assert_contains(&kubectl.ok(&[&["explain"], *args].concat()), want);
     }
 }
 
@@ -165,7 +165,10 @@ fn gang_api_shows_useful_columns() {
         &format!("{released}/pd-1"),
         "--timeout=30s",
     ]);
-    assert_has(&kubectl.ok(&["describe", "podgroup", "pd-1"]), &["Scheduled Pods:", "MinCountSatisfied"]);
+    assert_contains(
+        &kubectl.ok(&["describe", "podgroup", "pd-1"]),
+        &["Scheduled Pods:", "MinCountSatisfied"],
+    );
     let evicted = tree!({"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
         "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let patch = tree!({"status": {"conditions": [evicted]}}).to_json();
@@ -216,11 +219,14 @@ fn gang_api_has_every_verb() {
             .ok_with(&["apply", "--server-side", "--field-manager=me", "--force-conflicts", "-f", "-"], text);
         kubectl.ok_with(&["replace", "-f", "-"], text);
         assert_eq!(label("by"), "", "a replacement replaces");
-        assert_has(&kubectl.ok(&["get", &plural, "-A", "--field-selector", "metadata.name!=x"]), &["NAME"]);
+        assert_contains(
+            &kubectl.ok(&["get", &plural, "-A", "--field-selector", "metadata.name!=x"]),
+            &["NAME"],
+        );
         kubectl.ok(&["delete", name]);
-        assert_has(&kubectl.run(&["get", name]).refused(), &["(NotFound)"]);
+        assert_contains(&kubectl.run(&["get", name]).expect_failure(), &["(NotFound)"]);
         eventually("the events", || {
-            let seen = watching.seen();
+            let seen = watching.output();
             let kinds: Vec<&str> = seen.lines().filter_map(|l| l.split_whitespace().next()).skip(1).collect();
             let in_order = kinds.first() == Some(&"ADDED")
                 && kinds.last() == Some(&"DELETED")
@@ -247,23 +253,23 @@ fn gang_api_refuses_in_plain_words() {
         r#"{"spec":{"podGroupTemplates":[{"name":"pd-1-template","policy":{"gang":{"minCount":8}}}]}}"#;
     patch(workload, scaled).ok();
     let more = r#"{"spec":{"podGroupTemplates":[{"name":"pd-1-template","policy":{"gang":{"minCount":8}}},{"name":"b","policy":{"basic":{}}}]}}"#;
-    let refusal = patch(workload, more).refused();
-    assert_has(
+    let refusal = patch(workload, more).expect_failure();
+    assert_contains(
         &refusal,
         &["The Workload \"training-workload\" is invalid", "spec.podGroupTemplates", "field is immutable"],
     );
-    let refusal = patch("podgroup/pd-1", r#"{"spec":{"podGroupTemplateName":"other"}}"#).refused();
-    assert_has(
+    let refusal = patch("podgroup/pd-1", r#"{"spec":{"podGroupTemplateName":"other"}}"#).expect_failure();
+    assert_contains(
         &refusal,
         &["The PodGroup \"pd-1\" is invalid", "spec.podGroupTemplateName", "\"other\"", "field is immutable"],
     );
-    let refusal = patch("podgroup/pd-1", r#"{"spec":{"workloadRef":{"name":"other"}}}"#).refused();
-    assert_has(&refusal, &["spec.workloadRef", "field is immutable"]);
+    let refusal = patch("podgroup/pd-1", r#"{"spec":{"workloadRef":{"name":"other"}}}"#).expect_failure();
+    assert_contains(&refusal, &["spec.workloadRef", "field is immutable"]);
     let elsewhere = PRINTED.replace("ns-1", &kubectl.namespace).replace("pd-1\n", "pd-2\n");
     let elsewhere =
         elsewhere.replace("name: training-workload", "name: training-workload\n    namespace: other");
-    let refusal = kubectl.run_with(&["create", "-f", "-"], &elsewhere).refused();
-    assert_has(
+    let refusal = kubectl.run_with(&["create", "-f", "-"], &elsewhere).expect_failure();
+    assert_contains(
         &refusal,
         &["spec.workloadRef.namespace", "\"other\"", "must be empty or the namespace of the PodGroup"],
     );
@@ -296,7 +302,7 @@ spec:
 #[test]
 fn gang_gates_that_contradict_each_other_end_the_start() {
     let run = |gates: &str| {
-        let binary = plane::binary().unwrap();
+        let binary = embedded_server::binary().unwrap();
         Command::new(binary)
             .args(["up", "--ephemeral", "--listen", "127.0.0.1:0", "--feature-gates", gates])
             .output()
@@ -312,15 +318,15 @@ fn gang_gates_that_contradict_each_other_end_the_start() {
         let ended = run(gates);
         assert!(!ended.status.success());
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert_has(&said, &[words, "hint: turn `"]);
+        assert_contains(&said, &[words, "hint: turn `"]);
     }
 }
 
 const GROUPS: &str = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/podgroups";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-fn post(server: &Server, path: &str, body: &Tree) -> (u16, Tree) {
-    let answer = server.send("POST", path, &Step::default(), body.to_json_bytes()).unwrap();
+fn post(server: &ApiClient, path: &str, body: &Tree) -> (u16, Tree) {
+    let answer = server.send("POST", path, &RequestStep::default(), body.to_json_bytes()).unwrap();
     (answer.code, answer.body)
 }
 
@@ -334,7 +340,7 @@ fn grouped(name: &str) -> Tree {
 fn gang_gates_off_and_on_again() {
     const ON: [&str; 2] = ["--controllers", ""];
     const OFF: [&str; 4] = ["--controllers", "", "--feature-gates", "GenericWorkloadPodGroup=false"];
-    let mut mortal = Mortal::with(&ON).unwrap();
+    let mut mortal = RestartableServer::with_args(&ON).unwrap();
     let server = mortal.server().unwrap();
     let group = tree!({"metadata": {"name": "g"}, "spec": {"workloadRef": {"name": "w"}, "podGroupTemplateName": "t"}});
     assert_eq!(post(&server, GROUPS, &group).0, 201);
@@ -342,8 +348,8 @@ fn gang_gates_off_and_on_again() {
     let made = server.get(&format!("{GROUPS}/g")).unwrap().body;
     for round in ["first", "second"] {
         mortal.kill();
-        mortal.change(&OFF);
-        mortal.revive().unwrap();
+        mortal.set_args(&OFF);
+        mortal.restart().unwrap();
         let server = mortal.server().unwrap();
         assert_eq!(server.get(&format!("{GROUPS}/g")).unwrap().code, 404, "{round} time off");
         assert_eq!(post(&server, GROUPS, &group).0, 404);
@@ -364,8 +370,8 @@ fn gang_gates_off_and_on_again() {
         assert_eq!(kept.str_at(&["spec", "workloadRef", "podGroupName"]), "g", "what is stored stays");
 
         mortal.kill();
-        mortal.change(&ON);
-        mortal.revive().unwrap();
+        mortal.set_args(&ON);
+        mortal.restart().unwrap();
         let server = mortal.server().unwrap();
         assert_eq!(server.get(&format!("{GROUPS}/g")).unwrap().body, made, "{round} time on: as it was");
         let member = post(&server, PODS, &grouped(&format!("on-{round}"))).1;

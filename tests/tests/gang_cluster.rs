@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::Command;
 
 use muster_tests::clients::skip;
-use muster_tests::differential::Step;
-use muster_tests::operators::{SETS, items, name, post, wait_for};
-use muster_tests::plane;
-use muster_tests::real::{self, Gangs, Real};
+use muster_tests::differential::RequestStep;
+use muster_tests::embedded_server;
+use muster_tests::jobset_cluster::{JOBSETS, items, name, post, wait_for};
+use muster_tests::real::{self, GangSupport, RealCluster};
 use muster_tree::{Tree, tree};
 
 fn is_missing(test: &str) -> bool {
@@ -44,11 +44,11 @@ spec:
 ";
 
 /// What `muster run` says of that file there.
-fn run(real: &Real, folder: &Path) -> String {
+fn run(real: &RealCluster, folder: &Path) -> String {
     let file = folder.join("gang.yaml");
     std::fs::write(&file, FILE).unwrap();
     let kubeconfig = real.kubeconfig(folder, real.server.base()).unwrap();
-    let mut command = Command::new(plane::binary().unwrap());
+    let mut command = Command::new(embedded_server::binary().unwrap());
     command.args(["run", "--no-logs", "--timeout", "60s", "-f"]).arg(&file);
     let output = command.arg("--kubeconfig").arg(kubeconfig).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -57,13 +57,13 @@ fn run(real: &Real, folder: &Path) -> String {
 }
 
 /// A real server with nodes, on which Muster is installed and in charge.
-fn operated(gangs: Gangs) -> Real {
-    let binary = plane::binary().unwrap();
-    let mut real = Real::to_install_on(gangs).unwrap();
+fn operated(gangs: GangSupport) -> RealCluster {
+    let binary = embedded_server::binary().unwrap();
+    let mut real = RealCluster::for_install(gangs).unwrap();
     let installed = real.install(&binary).unwrap();
     real.start_controllers(&["gc", "namespace", "job", "podgc", "node", "podgroup"]).unwrap();
-    real.join(&binary, 2).unwrap();
-    real.operate_as(&binary, &installed, &[]).unwrap();
+    real.add_simulated_nodes(&binary, 2).unwrap();
+    real.start_installed_operator(&binary, &installed, &[]).unwrap();
     real
 }
 
@@ -73,9 +73,10 @@ fn files_of_the_proposal_run_on_real_servers() {
     if is_missing("files_of_the_proposal_run_on_real_servers") {
         return;
     }
-    for (gangs, says) in
-        [(Gangs::Whole, "scheduling.k8s.io/v1beta1"), (Gangs::Absent, "scheduling.muster.dev/v1alpha1")]
-    {
+    for (gangs, says) in [
+        (GangSupport::AllFields, "scheduling.k8s.io/v1beta1"),
+        (GangSupport::Absent, "scheduling.muster.dev/v1alpha1"),
+    ] {
         let real = operated(gangs);
         let folder = tempfile::tempdir().unwrap();
         let said = run(&real, folder.path());
@@ -84,7 +85,7 @@ fn files_of_the_proposal_run_on_real_servers() {
 }
 
 /// JobSets as gangs: the last pods of one do not wait for those that are done, and another is placed anew when it restarts.
-const JOBSETS: &str = r"
+const GANG_JOBSETS: &str = r"
 - metadata: {name: few, annotations: {scheduling.muster.dev/gang: AllReplicas}}
   spec:
     replicatedJobs:
@@ -103,20 +104,21 @@ fn jobsets_are_gangs_on_real_servers() {
     if is_missing("jobsets_are_gangs_on_real_servers") {
         return;
     }
-    for (gangs, group) in
-        [(Gangs::Whole, "scheduling.k8s.io/v1beta1"), (Gangs::Absent, "scheduling.muster.dev/v1alpha1")]
-    {
+    for (gangs, group) in [
+        (GangSupport::AllFields, "scheduling.k8s.io/v1beta1"),
+        (GangSupport::Absent, "scheduling.muster.dev/v1alpha1"),
+    ] {
         let real = operated(gangs);
-        for set in Tree::parse_yaml(JOBSETS).unwrap().items() {
+        for set in Tree::parse_yaml(GANG_JOBSETS).unwrap().items() {
             let set = set.merge(&tree!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}));
             wait_for("JobSets are admitted", || {
-                let made = post(&real.server, SETS, &set)?;
+                let made = post(&real.server, JOBSETS, &set)?;
                 if matches!(made.code, 201 | 409) { Ok(()) } else { Err(made.body.to_json()) }
             });
         }
         for (set, state) in [("few", "Completed"), ("breaks", "Failed")] {
             wait_for("their ends", || {
-                let found = real.server.get(&format!("{SETS}/{set}"))?.body;
+                let found = real.server.get(&format!("{JOBSETS}/{set}"))?.body;
                 let is = found.str_at(&["status", "terminalState"]);
                 if is == state { Ok(()) } else { Err(format!("{set} is {is:?} on {gangs:?}: {found}")) }
             });
@@ -135,7 +137,7 @@ fn jobsets_are_gangs_on_real_servers() {
     }
 }
 
-/// Rules of our own definitions hold on a real server, whoever writes.
+/// The CEL rules of our CRDs hold on a real server for every client.
 ///
 /// Shows: 5832-63.
 #[test]
@@ -143,12 +145,12 @@ fn definitions_of_gangs_are_served_and_their_rules_hold() {
     if is_missing("definitions_of_gangs_are_served_and_their_rules_hold") {
         return;
     }
-    let binary = plane::binary().unwrap();
-    let real = Real::to_install_on(Gangs::Absent).unwrap();
+    let binary = embedded_server::binary().unwrap();
+    let real = RealCluster::for_install(GangSupport::Absent).unwrap();
     real.install(&binary).unwrap();
     let all = "/apis/scheduling.muster.dev/v1alpha1/namespaces/default";
     let send = |method: &str, sort: &str, path: &str, body: &Tree| {
-        let step = Step { kind: sort.to_owned(), ..Step::default() };
+        let step = RequestStep { kind: sort.to_owned(), ..RequestStep::default() };
         real.server.send(method, &format!("{all}/{path}"), &step, body.to_json_bytes()).unwrap()
     };
     let group = |spec: &Tree| tree!({"apiVersion": "scheduling.muster.dev/v1alpha1", "kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec.clone()});

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use muster_tests::clients::program;
-use muster_tests::plane::Plane;
+use muster_tests::embedded_server::EmbeddedServer;
 use muster_tree::Tree;
 
 /// Looks until something is so, at most.
@@ -19,7 +19,7 @@ fn example(name: &str) -> String {
 /// A plane with nodes of sixteen processors, and kubectl for it.
 struct Stage {
     kubectl: PathBuf,
-    plane: Plane,
+    plane: EmbeddedServer,
 }
 
 impl Stage {
@@ -28,7 +28,7 @@ impl Stage {
         let kubectl = program("MUSTER_TEST_KUBECTL", test)?;
         let nodes = example("jobset-nodes.yaml");
         let args = [&["--ephemeral", "--nodes", nodes.as_str()][..], more].concat();
-        Some(Stage { kubectl, plane: Plane::start(&args).unwrap() })
+        Some(Stage { kubectl, plane: EmbeddedServer::start(&args).unwrap() })
     }
 
     fn kubectl(&self, args: &[&str]) -> String {
@@ -60,7 +60,7 @@ impl Stage {
         list.items_at(&["items"]).iter().map(|it| it.str_at(&["metadata", "name"]).to_owned()).collect()
     }
 
-    /// Waits until a group tells of so many pods with nodes, and that they are enough; the group.
+    /// Waits until the status of a PodGroup counts this many scheduled pods and reports it as scheduled; returns the PodGroup.
     fn placed(&self, namespace: &str, group: &str, pods: i64) -> Tree {
         let mut seen = Tree::Null;
         for _ in 0..LOOKS_MAX {
@@ -152,7 +152,7 @@ fn a_gang_grows_while_it_runs() {
     assert!(running.iter().all(|pod| now.contains(pod)), "{running:?} ran, {now:?} are there");
 }
 
-/// The same by a Job that makes its gang itself: nobody has to say the size twice.
+/// The same by a Job whose controller creates the PodGroup: the size is written once.
 ///
 /// Shows: 5832-54, 5832-50.
 #[test]

@@ -4,7 +4,7 @@
 //! room, so that gangs wait, and every seventh is urgent, so that others have to go. While it lasts, no list shows a part
 //! of a gang. When all gangs are gone:
 //!
-//! - no queue has anybody in it, and no group is counted;
+//! - every queue is empty, and no PodGroup is counted;
 //! - a gang as large as the whole cluster fits: nothing is taken by pods that were placed and are no more;
 //! - memory is what it was in the middle (long runs only: a store fills its history first).
 
@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use muster_tests::clients::note;
-use muster_tests::differential::{Server, Step};
-use muster_tests::plane::Mortal;
+use muster_tests::differential::{ApiClient, RequestStep};
+use muster_tests::embedded_server::RestartableServer;
 use muster_tree::{Tree, tree};
 
 use crate::metrics::Scrape;
@@ -45,7 +45,6 @@ const LONG: Duration = Duration::from_secs(300);
 struct Soak {
     nodes: usize,
     time: Duration,
-    /// Pods of gangs.
     sizes: [usize; 4],
     /// Seconds that pods run, at least and at most.
     runs: (usize, usize),
@@ -128,29 +127,29 @@ impl Gang {
         if self.urgent { pod.with(&["spec", "priorityClassName"], "urgent") } else { pod }
     }
 
-    fn make(&self, server: &Server) {
+    fn make(&self, server: &ApiClient) {
         create(server, &format!("{GANGS}/podgroups"), &self.group());
         (0..self.size).for_each(|n| create(server, PODS, &self.pod(n)));
     }
 
-    fn delete(&self, server: &Server) {
+    fn delete(&self, server: &ApiClient) {
         let pods = format!("{PODS}?labelSelector=gang%3D{}&gracePeriodSeconds=0", self.name);
         for path in [pods, format!("{GANGS}/podgroups/{}", self.name)] {
-            let gone = server.send("DELETE", &path, &Step::default(), Vec::new()).unwrap();
+            let gone = server.send("DELETE", &path, &RequestStep::default(), Vec::new()).unwrap();
             assert_eq!(gone.code, 200, "{}", gone.body);
         }
     }
 }
 
-fn create(server: &Server, path: &str, object: &Tree) {
-    let made = server.send("POST", path, &Step::default(), object.to_json_bytes()).unwrap();
+fn create(server: &ApiClient, path: &str, object: &Tree) {
+    let made = server.send("POST", path, &RequestStep::default(), object.to_json_bytes()).unwrap();
     assert_eq!(made.code, 201, "{path}: {}", made.body);
 }
 
 /// What one list shows of a gang.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Sight {
-    /// Pods that nobody deleted.
+    /// Pods without a deletion timestamp.
     there: usize,
     bound: usize,
     succeeded: usize,
@@ -176,13 +175,12 @@ struct Ends {
     /// Lost a member to an urgent one, or to a node that died.
     broken: usize,
     nodes: usize,
-    /// Events that tell of an eviction.
     evicted: usize,
 }
 
 struct Play {
     soak: Soak,
-    server: Server,
+    server: ApiClient,
     dice: Dice,
     gangs: BTreeMap<String, Gang>,
     dead: BTreeSet<String>,
@@ -195,7 +193,8 @@ struct Play {
 #[test]
 fn nothing_of_gangs_is_left_behind() {
     let soak = Soak::wanted();
-    let plane = Mortal::with(&["--sim-nodes", &soak.nodes.to_string()]).expect("muster up is ready");
+    let plane =
+        RestartableServer::with_args(&["--sim-nodes", &soak.nodes.to_string()]).expect("muster up is ready");
     let server = plane.server().unwrap();
     let mut play = Play {
         soak,
@@ -241,7 +240,7 @@ impl Play {
     }
 
     /// Gangs come, end, are evicted and lose nodes.
-    fn churn(&mut self, plane: &Mortal) {
+    fn churn(&mut self, plane: &RestartableServer) {
         #[expect(clippy::disallowed_methods, reason = "how long it lasts is all that depends on it")]
         let began = Instant::now();
         let mut turn = 0;
@@ -274,10 +273,10 @@ impl Play {
         assert!(placed >= self.ends.finished as f64, "{placed} groups counted, {:?}", self.ends);
     }
 
-    /// Events live for an hour, and with so many pods they would be all that the memory tells of.
+    /// Events have a TTL of an hour; with this many pods they would dominate the memory figure.
     fn take_events_away(&mut self) {
         self.ends.evicted += self.server.get(EVICTIONS).unwrap().body.items_at(&["items"]).len();
-        let gone = self.server.send("DELETE", EVENTS, &Step::default(), Vec::new()).unwrap();
+        let gone = self.server.send("DELETE", EVENTS, &RequestStep::default(), Vec::new()).unwrap();
         assert_eq!(gone.code, 200, "{}", gone.body);
     }
 
@@ -359,7 +358,8 @@ impl Play {
     fn lose_a_node(&mut self) {
         let name = format!("sim-{}", self.dice.below(self.soak.nodes));
         if self.dead.insert(name.clone()) {
-            let gone = self.server.send("DELETE", &format!("{NODES}/{name}"), &Step::default(), Vec::new());
+            let gone =
+                self.server.send("DELETE", &format!("{NODES}/{name}"), &RequestStep::default(), Vec::new());
             assert_eq!(gone.unwrap().code, 200, "{name}");
             self.ends.nodes += 1;
         }
@@ -449,7 +449,7 @@ fn pause(time: Duration) -> bool {
 }
 
 /// Reads all objects as they are at one instant, a page at a time.
-fn each(server: &Server, path: &str, mut see: impl FnMut(&Tree)) {
+fn each(server: &ApiClient, path: &str, mut see: impl FnMut(&Tree)) {
     let mut token = String::new();
     loop {
         let page = server.get(&format!("{path}?limit={PAGE}&continue={token}")).unwrap();

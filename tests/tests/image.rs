@@ -1,4 +1,4 @@
-//! The binary as it runs in its image: nothing around it but its configuration and its account, as nobody, on a root that
+//! The binary as it runs in its image: its configuration and its ServiceAccount token alone, as an unprivileged user, on a root that
 //! cannot be written.
 //!
 //! There need not be a container engine: a folder is the root. Here the binary of the tests is used, with the libraries
@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use muster_tests::beside::{command, until};
 use muster_tests::clients::{note, skip};
-use muster_tests::differential::Step;
-use muster_tests::real::{self, Gangs, Real};
-use muster_tests::{plane, ports};
+use muster_tests::differential::RequestStep;
+use muster_tests::muster_process::{command, until};
+use muster_tests::real::{self, GangSupport, RealCluster};
+use muster_tests::{embedded_server, ports};
 use muster_tree::{Tree, tree};
 
 const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 const SPACE: &str = "/api/v1/namespaces/muster-system";
 const OPERATOR: &str = "/apis/apps/v1/namespaces/muster-system/deployments/muster-operator";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/muster-system/leases/muster-operator";
-/// Makes a folder the root, for reading only, and goes on as nobody.
+/// Makes a directory the read-only root and continues as an unprivileged user.
 const ENTER: &str = r#"mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec chroot --userspec=65532:65532 "$0" /muster "$@""#;
 /// How often it is asked whether it is ready, and how long apart.
 const TRIES: u32 = 1800;
@@ -55,7 +55,7 @@ fn put(root: &Path, path: &str, bytes: &[u8]) {
 
 /// The binary, and what it is linked to.
 fn put_binary(root: &Path) {
-    let binary = plane::binary().unwrap();
+    let binary = embedded_server::binary().unwrap();
     // By another process: a file that this one had open for writing may be refused to be executed.
     let copied = Command::new("cp").arg(&binary).arg(root.join("muster")).status().unwrap();
     assert!(copied.success());
@@ -69,10 +69,10 @@ fn put_binary(root: &Path) {
 }
 
 /// What a kubelet gives every pod of this account.
-fn put_account(real: &Real, root: &Path) {
+fn put_account(real: &RealCluster, root: &Path) {
     let path = format!("{SPACE}/serviceaccounts/muster-operator/token");
     let wanted = tree!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-    let made = real.server.send("POST", &path, &Step::default(), wanted.to_json_bytes()).unwrap();
+    let made = real.server.send("POST", &path, &RequestStep::default(), wanted.to_json_bytes()).unwrap();
     assert_eq!(made.code, 201, "{}", made.body.to_json());
     put(root, &format!("{ACCOUNT}/token"), made.body.str_at(&["status", "token"]).as_bytes());
     put(root, &format!("{ACCOUNT}/ca.crt"), &std::fs::read(real.certificate()).unwrap());
@@ -80,18 +80,22 @@ fn put_account(real: &Real, root: &Path) {
 }
 
 /// Nothing routes to a Service here: it is another name of this machine.
-fn lead_here(real: &Real) {
+fn lead_here(real: &RealCluster) {
     let services = format!("{SPACE}/services");
-    let gone =
-        real.server.send("DELETE", &format!("{services}/muster-webhook"), &Step::default(), Vec::new());
+    let gone = real.server.send(
+        "DELETE",
+        &format!("{services}/muster-webhook"),
+        &RequestStep::default(),
+        Vec::new(),
+    );
     assert_eq!(gone.unwrap().code, 200);
     let local = tree!({"metadata": {"name": "muster-webhook"}, "spec": {"type": "ExternalName", "externalName": "localhost"}});
-    let made = real.server.send("POST", &services, &Step::default(), local.to_json_bytes()).unwrap();
+    let made = real.server.send("POST", &services, &RequestStep::default(), local.to_json_bytes()).unwrap();
     assert_eq!(made.code, 201, "{}", made.body.to_json());
 }
 
-/// What the Deployment says, as a kubelet reads it, at other ports: those of a pod are its own, here they are everybody's.
-fn arguments(real: &Real, webhook: u16, health: u16) -> Vec<String> {
+/// The arguments of the Deployment with other ports: a pod has a network of its own, here all processes share one.
+fn arguments(real: &RealCluster, webhook: u16, health: u16) -> Vec<String> {
     let deployment = real.server.get(OPERATOR).unwrap().body;
     let container = deployment.items_at(&["spec", "template", "spec", "containers"])[0].clone();
     let words = container.items_at(&["args"]).iter().map(|it| it.as_str().unwrap().to_owned());
@@ -105,7 +109,7 @@ fn arguments(real: &Real, webhook: u16, health: u16) -> Vec<String> {
     words
 }
 
-fn start(real: &Real, root: &Path, arguments: &[String], log: &Path) -> Inside {
+fn start(real: &RealCluster, root: &Path, arguments: &[String], log: &Path) -> Inside {
     let (host, port) = real.server.base().trim_start_matches("https://").rsplit_once(':').unwrap();
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--propagation", "private", "sh", "-c", ENTER]).arg(root).args(arguments);
@@ -137,7 +141,7 @@ fn the_operator_runs_in_an_empty_root_as_nobody() {
         return skip(test, &reason);
     }
     let folder = tempfile::tempdir().unwrap();
-    let real = Real::to_install_on(Gangs::Whole).unwrap();
+    let real = RealCluster::for_install(GangSupport::AllFields).unwrap();
     let kubeconfig: PathBuf = real.kubeconfig(folder.path(), real.server.base()).unwrap();
     let (webhook, health) = (ports::free(), ports::free());
     let installed =
@@ -168,10 +172,10 @@ fn the_operator_runs_in_an_empty_root_as_nobody() {
 }
 
 /// A new authority takes a moment to be believed.
-fn admitted(real: &Real, sets: &str, set: &Tree) {
+fn admitted(real: &RealCluster, sets: &str, set: &Tree) {
     let mut last = Tree::Null;
     for _ in 0..TRIES {
-        let made = real.server.send("POST", sets, &Step::default(), set.to_json_bytes()).unwrap();
+        let made = real.server.send("POST", sets, &RequestStep::default(), set.to_json_bytes()).unwrap();
         if made.code == 201 {
             assert_eq!(made.body.str_at(&["spec", "successPolicy", "operator"]), "All", "it was filled in");
             return;
@@ -182,7 +186,7 @@ fn admitted(real: &Real, sets: &str, set: &Tree) {
     panic!("never admitted: {}", last.to_json());
 }
 
-/// Files of a pod can be read by whom it runs as; temporary folders cannot.
+/// The user of a pod can read its files; temporary directories are private to the user of the test.
 fn open_to_all(root: &Path, folder: &Path) {
     for (path, mode) in [(folder, "755"), (root, "755")] {
         assert!(Command::new("chmod").arg(mode).arg(path).status().unwrap().success());

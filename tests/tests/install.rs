@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use muster_tests::beside::command;
 use muster_tests::clients::{note, skip};
-use muster_tests::differential::{Answer, Server, Step};
-use muster_tests::plane;
-use muster_tests::real::{self, Real};
+use muster_tests::differential::{ApiClient, HttpAnswer, RequestStep};
+use muster_tests::embedded_server;
+use muster_tests::muster_process::command;
+use muster_tests::real::{self, RealCluster};
 use muster_tree::{Tree, tree};
 
 const OPERATOR: &str = "/apis/apps/v1/namespaces/muster-system/deployments/muster-operator";
@@ -16,7 +16,7 @@ const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1";
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io";
 
 struct Stage {
-    real: Real,
+    real: RealCluster,
     kubeconfig: PathBuf,
     folder: tempfile::TempDir,
 }
@@ -24,12 +24,12 @@ struct Stage {
 impl Stage {
     fn new() -> Stage {
         let folder = tempfile::tempdir().unwrap();
-        let real = Real::with(&["gc", "namespace"]).unwrap();
+        let real = RealCluster::with(&["gc", "namespace"]).unwrap();
         let kubeconfig = real.kubeconfig(folder.path(), real.server.base()).unwrap();
         Stage { real, kubeconfig, folder }
     }
 
-    fn server(&self) -> &Server {
+    fn server(&self) -> &ApiClient {
         &self.real.server
     }
 
@@ -53,8 +53,8 @@ impl Stage {
         self.server().get(path).unwrap().body
     }
 
-    fn send(&self, method: &str, kind: &str, path: &str, body: &Tree) -> Answer {
-        let step = Step { kind: kind.into(), ..Step::default() };
+    fn send(&self, method: &str, kind: &str, path: &str, body: &Tree) -> HttpAnswer {
+        let step = RequestStep { kind: kind.into(), ..RequestStep::default() };
         let answer = self.server().send(method, path, &step, body.to_json_bytes()).unwrap();
         assert!(answer.code < 300, "{method} {path}: {}", answer.body.to_json());
         answer
@@ -66,7 +66,7 @@ fn run(kubeconfig: &Path, words: &[&str]) -> Output {
 }
 
 fn printed(words: &[&str]) -> Vec<u8> {
-    let mut command = std::process::Command::new(plane::binary().unwrap());
+    let mut command = std::process::Command::new(embedded_server::binary().unwrap());
     let output = command.args(words).output().expect("the binary starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output.stdout
@@ -91,7 +91,7 @@ fn twice_is_as_good_as_once(stage: &Stage) {
     assert!(definition.to_json().contains(r#""type":"Established""#), "JobSets are served");
 }
 
-/// What the operator keeps stays; what somebody changed of ours is ours again, and told.
+/// Objects that the operator maintains stay; changes by others to our objects are reverted and reported.
 fn what_others_wrote(stage: &Stage) {
     let hooks = format!("{HOOKS}/mutatingwebhookconfigurations/jobset-mutating-webhook-configuration");
     let authority = tree!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "QUJD"}]);
@@ -120,7 +120,7 @@ fn what_is_left_over(stage: &Stage) {
     assert_eq!(stage.server().get("/api/v1/namespaces/former").unwrap().code, 200);
 }
 
-/// Who may not is told what, and nothing happens.
+/// A user without rights gets the list of missing rights, and nothing is applied.
 fn who_may_not(stage: &Stage) {
     let config = std::fs::read_to_string(&stage.kubeconfig).unwrap();
     let nobody = stage.folder.path().join("nobody");
@@ -132,7 +132,7 @@ fn who_may_not(stage: &Stage) {
     }
 }
 
-/// A controller of somebody else, and where its Deployments are.
+/// A foreign controller and the namespace of its Deployments.
 fn other(stage: &Stage, of: &str, labels: &[(&'static str, &str)]) -> String {
     let space = format!("{of}-system");
     stage.send("POST", "", "/api/v1/namespaces", &tree!({"metadata": {"name": (space.as_str())}}));
@@ -150,7 +150,7 @@ fn other(stage: &Stage, of: &str, labels: &[(&'static str, &str)]) -> String {
     all
 }
 
-/// Two who hand out the same quota are one too many.
+/// Two controllers must not admit against the same quota.
 fn another_queue(stage: &Stage) {
     let all = other(stage, "kueue", &[("app.kubernetes.io/name", "kueue")]);
     stage.install(&["--take-over"]);
@@ -158,7 +158,7 @@ fn another_queue(stage: &Stage) {
     assert_eq!(scaled.int_at(&["spec", "replicas"]), Some(0));
 }
 
-/// Two who make the JobSet of every TrainJob are one too many. What is theirs of the hooks goes, their runtimes stay.
+/// Two controllers must not create the JobSet of one TrainJob. Their webhooks are removed, their runtimes stay.
 fn another_trainer(stage: &Stage) {
     let labels = [("app.kubernetes.io/part-of", "kubeflow"), ("app.kubernetes.io/name", "trainer")];
     let all = other(stage, "trainer", &labels);
@@ -213,7 +213,7 @@ fn pods_are_held_to_what_they_need(stage: &Stage) {
     let made = stage.send("POST", "", pods, &pod);
     assert_eq!(made.warnings, [""; 0]);
     let bold = tree!({"metadata": {"name": "bold"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-    let refused = stage.server().send("POST", pods, &Step::default(), bold.to_json_bytes()).unwrap();
+    let refused = stage.server().send("POST", pods, &RequestStep::default(), bold.to_json_bytes()).unwrap();
     assert_eq!(refused.code, 403, "others do not: {}", refused.body.to_json());
 }
 
@@ -251,11 +251,11 @@ fn by_name(objects: impl IntoIterator<Item = Tree>) -> BTreeMap<String, Tree> {
     objects.into_iter().map(|it| (key(&it), it)).collect()
 }
 
-/// The chart makes of its own values what `muster install` makes of its own, but for whose it is.
+/// The chart renders what `muster install` applies, apart from the managed-by labels.
 #[test]
 fn the_chart_installs_the_same() {
     let missing = |reason| std::env::var("MUSTER_TEST_HELM_MISSING").unwrap_or(reason);
-    let helm = match real::peer("helm-v4.3.1").map_err(missing) {
+    let helm = match real::upstream_program("helm-v4.3.1").map_err(missing) {
         Ok(helm) => helm,
         Err(reason) => return skip("the_chart_installs_the_same", &reason),
     };

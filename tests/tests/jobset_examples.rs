@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use muster_tests::clients::{note, program};
-use muster_tests::plane::{Plane, binary};
+use muster_tests::embedded_server::{EmbeddedServer, binary};
 use muster_tree::Tree;
 
 fn root() -> PathBuf {
@@ -18,14 +18,14 @@ fn example(name: &str) -> String {
 /// A plane with the nodes of an example, and kubectl for it.
 struct Stage {
     kubectl: PathBuf,
-    plane: Plane,
+    plane: EmbeddedServer,
 }
 
 impl Stage {
     /// `None`, and the test noted as skipped, without kubectl.
     fn new(test: &str, nodes: &str) -> Option<Stage> {
         let kubectl = program("MUSTER_TEST_KUBECTL", test)?;
-        let plane = Plane::start(&["--ephemeral", "--nodes", &example(nodes)]).unwrap();
+        let plane = EmbeddedServer::start(&["--ephemeral", "--nodes", &example(nodes)]).unwrap();
         Some(Stage { kubectl, plane })
     }
 
@@ -194,7 +194,7 @@ fn pods_on_several_nodes_share_a_channel() {
         "labels: {app: simulation}}",
         "labels: {app: simulation}, annotations: {muster.dev/sim-run-seconds: '20'}}",
     );
-    let file = stage.plane.folder().join("imex.yaml");
+    let file = stage.plane.directory().join("imex.yaml");
     std::fs::write(&file, text).unwrap();
     stage.kubectl(&["apply", "-f", &file.display().to_string()]);
     stage.kubectl(&["wait", "--for=jsonpath={.status.ready}=3", "job/simulation-ranks-0", "--timeout=60s"]);
@@ -221,7 +221,7 @@ fn each_job_has_a_slice_of_its_own() {
     let Some(stage) = Stage::new("each_job_has_a_slice_of_its_own", "jobset-devices.yaml") else { return };
     // Long enough to be looked at.
     let text = std::fs::read_to_string(example("jobset-tpu-slices.yaml")).unwrap();
-    let file = stage.plane.folder().join("slices.yaml");
+    let file = stage.plane.directory().join("slices.yaml");
     std::fs::write(&file, text.replace("sim-run-seconds: \"4\"", "sim-run-seconds: \"20\"")).unwrap();
     stage.kubectl(&["apply", "-f", &file.display().to_string()]);
     stage.kubectl(&[
@@ -244,7 +244,7 @@ fn each_job_has_a_slice_of_its_own() {
         let scheduled = conditions.iter().find(|it| it.str_at(&["type"]) == "PodScheduled");
         scheduled.map(|it| (it.str_at(&["reason"]).to_owned(), it.str_at(&["message"]).to_owned()))
     };
-    // They are told a moment after the others run.
+    // Their status is written a moment after the others run.
     let mut pods = stage.list("default", "pods");
     for _ in 0..100 {
         let waiting: Vec<&Tree> = pods.iter().filter(waits).collect();
@@ -312,7 +312,7 @@ fn claims_of_jobs_and_claims_of_pods_stand_side_by_side() {
         &format!("              command: [python, train.py]\n{obsolete}"),
     );
     assert_ne!(printed, text);
-    let file = stage.plane.folder().join("printed.yaml");
+    let file = stage.plane.directory().join("printed.yaml");
     std::fs::write(&file, printed).unwrap();
     let file = file.display().to_string();
     let strict = stage.run(&["apply", "-f", &file]);

@@ -1,7 +1,7 @@
 //! A JobSet across a restart of the server under other feature gates.
 
-use muster_tests::jobsets::{self, Gates, Scenario};
-use muster_tests::plane::Mortal;
+use muster_tests::embedded_server::RestartableServer;
+use muster_tests::jobsets::{self, GateSet, JobSetScenario};
 use muster_tree::{Tree, from_tree};
 
 /// What happens while the gate of claim templates is on.
@@ -32,11 +32,11 @@ steps:
 /// Shows: 762-41.
 #[test]
 fn without_their_gate_claim_templates_hold_the_jobs_that_have_them() {
-    let read = |text: &str| from_tree::<Scenario>(&Tree::parse_yaml(text).unwrap()).unwrap();
-    let mut plane = Mortal::with(&["--sim-nodes", "2"]).unwrap();
-    jobsets::play(&plane.server().unwrap(), &read(ON), "held").unwrap();
+    let read = |text: &str| from_tree::<JobSetScenario>(&Tree::parse_yaml(text).unwrap()).unwrap();
+    let mut plane = RestartableServer::with_args(&["--sim-nodes", "2"]).unwrap();
+    jobsets::run_scenario(&plane.server().unwrap(), &read(ON), "held").unwrap();
     plane.kill();
-    plane.change(&["--sim-nodes", "2", "--feature-gates", Gates::Claimless.flag()]);
-    plane.revive().unwrap();
-    jobsets::play(&plane.server().unwrap(), &read(OFF), "held").unwrap();
+    plane.set_args(&["--sim-nodes", "2", "--feature-gates", GateSet::Claimless.flag()]);
+    plane.restart().unwrap();
+    jobsets::run_scenario(&plane.server().unwrap(), &read(OFF), "held").unwrap();
 }

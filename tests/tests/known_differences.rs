@@ -5,9 +5,9 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use muster_api::unsupported::{TABLE, Unsupported};
-use muster_tests::differential::known;
-use muster_tests::jobsets::differs::PARTS;
+use muster_api::unsupported::{TABLE, UnsupportedFeature};
+use muster_tests::differential::known_differences;
+use muster_tests::jobsets::ignored_parts::IGNORED_PARTS;
 
 const HEAD: &str = "# Known differences
 
@@ -68,7 +68,7 @@ fn root() -> PathBuf {
 }
 
 /// A resource as users name it: `deployments.apps`.
-fn resource(row: &Unsupported) -> String {
+fn resource(row: &UnsupportedFeature) -> String {
     match (row.plural, row.group) {
         ("", _) => "any other object".to_owned(),
         (plural, "") => plural.to_owned(),
@@ -83,7 +83,7 @@ fn page() -> String {
         writeln!(page, "| {input} | {} |", row.effect).unwrap();
     }
     page.push_str(ANSWERS);
-    for row in known(&root().join("tests/scenarios")).unwrap() {
+    for row in known_differences(&root().join("tests/scenarios")).unwrap() {
         let scenario = if row.scenario.is_empty() { "all" } else { &row.scenario };
         writeln!(page, "| `{}` | {scenario} | {} | {} |", row.path, row.reason, row.clients).unwrap();
     }
@@ -92,7 +92,7 @@ fn page() -> String {
         writeln!(page, "| {request} | {answer} |").unwrap();
     }
     page.push_str(STORED);
-    for part in &PARTS {
+    for part in &IGNORED_PARTS {
         let kind = if part.kind.is_empty() { "all" } else { part.kind };
         writeln!(page, "| {kind} | {} | {} |", part.what, part.why).unwrap();
     }

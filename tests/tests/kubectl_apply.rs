@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use muster_tests::clients::{Kubectl, assert_has};
+use muster_tests::clients::{Kubectl, assert_contains};
 
 fn config(name: &str, data: &str) -> String {
     format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}, data: {data}}}")
@@ -24,22 +24,23 @@ spec:
 fn apply_creates_changes_and_removes() {
     let Some(kubectl) = Kubectl::new("apply") else { return };
     let apply = |text: &str| kubectl.ok_with(&["apply", "-f", "-"], text);
-    assert_has(&apply(&config("m", "{a: '1', b: '2'}")), &["configmap/m created"]);
-    assert_has(&apply(&config("m", "{a: '1', b: '2'}")), &["configmap/m unchanged"]);
+    assert_contains(&apply(&config("m", "{a: '1', b: '2'}")), &["configmap/m created"]);
+    assert_contains(&apply(&config("m", "{a: '1', b: '2'}")), &["configmap/m unchanged"]);
     kubectl.ok(&["patch", "configmap", "m", "-p", r#"{"data":{"mine":"kept"}}"#]);
-    assert_has(&apply(&config("m", "{a: '9'}")), &["configmap/m configured"]);
+    assert_contains(&apply(&config("m", "{a: '9'}")), &["configmap/m configured"]);
     let data = kubectl.object("configmap/m").get("data").unwrap().to_json();
     assert_eq!(data, r#"{"a":"9","mine":"kept"}"#, "what was applied goes, what others wrote stays");
 
     apply(POD);
-    assert_has(&apply(POD), &["pod/p unchanged"]);
+    assert_contains(&apply(POD), &["pod/p unchanged"]);
     apply(&POD.replace("one:1", "one:2"));
     let pod = kubectl.object("pod/p");
     let containers = pod.items_at(&["spec", "containers"]);
     assert_eq!(containers.len(), 2, "containers merge by name");
     assert_eq!(containers[0].str_at(&["image"]), "one:2");
-    let refusal = kubectl.run_with(&["apply", "-f", "-"], &POD.replace("name: b", "name: c")).refused();
-    assert_has(&refusal, &["The Pod \"p\" is invalid"]);
+    let refusal =
+        kubectl.run_with(&["apply", "-f", "-"], &POD.replace("name: b", "name: c")).expect_failure();
+    assert_contains(&refusal, &["The Pod \"p\" is invalid"]);
 }
 
 #[test]
@@ -50,16 +51,16 @@ fn server_side_apply_meets_conflicts_and_forces_them() {
         let args = [&["apply", "--server-side", &manager, "-f", "-"], more].concat();
         kubectl.run_with(&args, &config("shared", data))
     };
-    assert_has(&apply("first", "{a: '1', b: '1'}", &[]).ok(), &["configmap/shared serverside-applied"]);
-    let refusal = apply("second", "{a: '2'}", &[]).refused();
-    assert_has(&refusal, &["conflict with \"first\"", ".data.a", "--force-conflicts"]);
+    assert_contains(&apply("first", "{a: '1', b: '1'}", &[]).ok(), &["configmap/shared serverside-applied"]);
+    let refusal = apply("second", "{a: '2'}", &[]).expect_failure();
+    assert_contains(&refusal, &["conflict with \"first\"", ".data.a", "--force-conflicts"]);
     apply("second", "{a: '1', c: '3'}", &[]).ok();
     apply("second", "{a: '2', c: '3'}", &["--force-conflicts"]).ok();
     let map = kubectl.object("configmap/shared");
     assert_eq!(map.get("data").unwrap().to_json(), r#"{"a":"2","b":"1","c":"3"}"#);
     let managed = kubectl.ok(&["get", "cm", "shared", "-o", "json", "--show-managed-fields"]);
-    assert_has(&managed, &["\"manager\": \"first\"", "\"manager\": \"second\"", "\"f:c\""]);
-    // `first` lost `a` and drops `b`: nobody is left to hold it.
+    assert_contains(&managed, &["\"manager\": \"first\"", "\"manager\": \"second\"", "\"f:c\""]);
+    // `first` no longer owns `a` and drops `b`, which has no other field manager.
     apply("first", "{}", &[]).ok();
     assert_eq!(kubectl.object("configmap/shared").get("data").unwrap().to_json(), r#"{"a":"2","c":"3"}"#);
 
@@ -76,10 +77,10 @@ fn diff_shows_what_apply_would_do() {
     kubectl.ok_with(&["diff", "-f", "-"], &config("d", "{a: '1'}"));
     let said = kubectl.run_with(&["diff", "-f", "-"], &config("d", "{a: '2'}"));
     assert!(!said.success, "a difference ends with 1");
-    assert_has(&said.out, &["-  a: \"1\"", "+  a: \"2\""]);
+    assert_contains(&said.out, &["-  a: \"1\"", "+  a: \"2\""]);
     let said = kubectl.run_with(&["diff", "--server-side", "-f", "-"], &config("new", "{a: '2'}"));
-    assert_has(&said.out, &["+  a: \"2\""]);
-    assert_has(&kubectl.run(&["get", "cm", "new"]).refused(), &["(NotFound)"]);
+    assert_contains(&said.out, &["+  a: \"2\""]);
+    assert_contains(&kubectl.run(&["get", "cm", "new"]).expect_failure(), &["(NotFound)"]);
 }
 
 #[test]
@@ -91,22 +92,22 @@ fn edit_by_script_saves_what_the_editor_wrote() {
     fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
     let output = kubectl.command(&["edit", "configmap", "e"]).env("KUBE_EDITOR", &editor).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_has(&String::from_utf8_lossy(&output.stdout), &["configmap/e edited"]);
+    assert_contains(&String::from_utf8_lossy(&output.stdout), &["configmap/e edited"]);
     assert_eq!(kubectl.object("configmap/e").str_at(&["data", "word"]), "after");
 }
 
 #[test]
 fn replace_needs_the_object_and_force_makes_it_anew() {
     let Some(kubectl) = Kubectl::new("replace") else { return };
-    let refusal = kubectl.run_with(&["replace", "-f", "-"], &config("r", "{a: '1'}")).refused();
-    assert_has(&refusal, &["(NotFound)"]);
+    let refusal = kubectl.run_with(&["replace", "-f", "-"], &config("r", "{a: '1'}")).expect_failure();
+    assert_contains(&refusal, &["(NotFound)"]);
     kubectl.ok_with(&["create", "-f", "-"], &config("r", "{a: '1', b: '1'}"));
     kubectl.ok_with(&["replace", "-f", "-"], &config("r", "{a: '2'}"));
     let old = kubectl.object("configmap/r");
     assert_eq!(old.get("data").unwrap().to_json(), r#"{"a":"2"}"#, "replace leaves nothing behind");
     let stale = old.with(&["metadata", "resourceVersion"], "1").to_json();
-    assert_has(
-        &kubectl.run_with(&["replace", "-f", "-"], &stale).refused(),
+    assert_contains(
+        &kubectl.run_with(&["replace", "-f", "-"], &stale).expect_failure(),
         &["(Conflict)", "the object has been modified"],
     );
     kubectl.ok_with(&["replace", "--force", "-f", "-"], &config("r", "{a: '3'}"));
@@ -146,11 +147,11 @@ fn prune_deletes_what_the_manifests_no_longer_have() {
 
     let prune = ["apply", "--prune", "-l", "app=web", "-f", "-"];
     let said = kubectl.ok_with(&[&prune[..], &["--dry-run=server"]].concat(), &labelled("web", &["a"], &[]));
-    assert_has(&said, &["configmap/b pruned (server dry run)", "secret/s pruned (server dry run)"]);
+    assert_contains(&said, &["configmap/b pruned (server dry run)", "secret/s pruned (server dry run)"]);
     assert_eq!(there(&kubectl).len(), 5, "a dry run deletes nothing");
 
     let said = kubectl.ok_with(&prune, &labelled("web", &["a"], &["secret"]));
-    assert_has(&said, &["configmap/a unchanged", "secret/s unchanged", "configmap/b pruned"]);
+    assert_contains(&said, &["configmap/a unchanged", "secret/s unchanged", "configmap/b pruned"]);
     let want = ["configmap/a", "configmap/created", "configmap/other", "secret/s"];
     assert_eq!(there(&kubectl), want, "other labels stay, and so does what was not applied");
 
@@ -158,14 +159,14 @@ fn prune_deletes_what_the_manifests_no_longer_have() {
     kubectl.ok_with(&["apply", "-f", "-"], &labelled("web", &[], &["jobset"]));
     let allow = ["apply", "--prune", "--all", "-f", "-", "--prune-allowlist=core/v1/ConfigMap"];
     let said = kubectl.ok_with(&allow, &labelled("other", &["other"], &[]));
-    assert_has(&said, &["configmap/a pruned"]);
+    assert_contains(&said, &["configmap/a pruned"]);
     assert_eq!(
         there(&kubectl),
         ["configmap/created", "configmap/other", "secret/s", "jobset.jobset.x-k8s.io/j"]
     );
     let allow = ["apply", "--prune", "--all", "-f", "-", "--prune-allowlist=jobset.x-k8s.io/v1alpha2/JobSet"];
     let said = kubectl.ok_with(&allow, &labelled("other", &["other"], &[]));
-    assert_has(&said, &["jobset.jobset.x-k8s.io/j pruned"]);
+    assert_contains(&said, &["jobset.jobset.x-k8s.io/j pruned"]);
 }
 
 #[test]
@@ -183,7 +184,7 @@ fn an_apply_set_prunes_what_left_it() {
     // The parent is a Secret unless another kind is named.
     for (set, parent) in [("one", "secret/one"), ("configmaps/two", "configmap/two")] {
         let said = apply(set, &labelled("web", &["a", "b"], &["jobset"]), &[]);
-        assert_has(
+        assert_contains(
             &said,
             &["configmap/a created", "configmap/b created", "jobset.jobset.x-k8s.io/j created"],
         );
@@ -196,9 +197,9 @@ fn an_apply_set_prunes_what_left_it() {
         assert!(!id(parent, "id").is_empty(), "the parent has the id of the set");
         assert_eq!(id("configmap/a", "part-of"), id(parent, "id"));
         let said = apply(set, &labelled("web", &["a"], &[]), &["--dry-run=server"]);
-        assert_has(&said, &["configmap/b pruned (server dry run)"]);
+        assert_contains(&said, &["configmap/b pruned (server dry run)"]);
         let said = apply(set, &labelled("web", &["a"], &[]), &[]);
-        assert_has(&said, &["configmap/b pruned", "jobset.jobset.x-k8s.io/j pruned"]);
+        assert_contains(&said, &["configmap/b pruned", "jobset.jobset.x-k8s.io/j pruned"]);
         let kinds = kubectl.object(parent);
         let kinds = kinds.str_at(&["metadata", "annotations", "applyset.kubernetes.io/contains-group-kinds"]);
         assert_eq!(kinds, "ConfigMap");
@@ -207,6 +208,6 @@ fn an_apply_set_prunes_what_left_it() {
     let file = kubectl.file("set.yaml", &labelled("web", &["a"], &[]));
     let args = ["apply", "--prune", "--applyset=pods/no", "-f", &file];
     let output = kubectl.command(&args).env("KUBECTL_APPLYSET", "true").output().unwrap();
-    assert_has(&String::from_utf8_lossy(&output.stderr), &["is not permitted as an ApplySet parent"]);
+    assert_contains(&String::from_utf8_lossy(&output.stderr), &["is not permitted as an ApplySet parent"]);
     assert!(!output.status.success());
 }

@@ -1,6 +1,6 @@
 //! Creating with kubectl: its generators, files in both notations, validation, custom resources.
 
-use muster_tests::clients::{Kubectl, assert_has, eventually};
+use muster_tests::clients::{Kubectl, assert_contains, eventually};
 use muster_tree::tree;
 
 #[test]
@@ -26,23 +26,23 @@ fn create_makes_each_kind_it_knows() {
         (&["deployment", "web", "--image=nginx", "--replicas=0"], "deployment.apps/web created"),
     ];
     for (args, want) in cases {
-        assert_has(&kubectl.ok(&[&["create"], *args].concat()), &[want]);
+        assert_contains(&kubectl.ok(&[&["create"], *args].concat()), &[want]);
     }
     let job = kubectl.object("job/j");
     assert_eq!(job.int_at(&["spec", "backoffLimit"]), Some(6), "defaults come from the server");
     assert_eq!(kubectl.object("secret/s").str_at(&["data", "p"]), "c2VjcmV0");
-    let again = kubectl.run(&["create", "configmap", "cm"]).refused();
-    assert_has(&again, &["configmaps \"cm\" already exists"]);
+    let again = kubectl.run(&["create", "configmap", "cm"]).expect_failure();
+    assert_contains(&again, &["configmaps \"cm\" already exists"]);
     let dry = kubectl.ok(&["create", "configmap", "dry", "--dry-run=server"]);
-    assert_has(&dry, &["configmap/dry created (server dry run)"]);
-    assert_has(&kubectl.run(&["get", "configmap", "dry"]).refused(), &["(NotFound)"]);
+    assert_contains(&dry, &["configmap/dry created (server dry run)"]);
+    assert_contains(&kubectl.run(&["get", "configmap", "dry"]).expect_failure(), &["(NotFound)"]);
 }
 
 #[test]
 fn input_without_effect_is_warned_of_or_refused() {
     let Some(kubectl) = Kubectl::new("create_unsupported") else { return };
     let web = kubectl.run(&["create", "deployment", "web", "--image=nginx"]);
-    assert_has(&web.err, &["Warning: Deployment: no controller creates its pods here"]);
+    assert_contains(&web.err, &["Warning: Deployment: no controller creates its pods here"]);
     eventually("an event on the Deployment", || {
         let reasons = kubectl.ok(&["get", "events", "-o", "jsonpath={.items[*].reason}"]);
         if reasons.contains("NoController") { Ok(()) } else { Err(reasons) }
@@ -50,13 +50,13 @@ fn input_without_effect_is_warned_of_or_refused() {
     let labelled =
         "{apiVersion: v1, kind: ConfigMap, metadata: {name: l, labels: {kueue.x-k8s.io/queue-name: q}}}";
     let made = kubectl.run_with(&["create", "-f", "-"], labelled);
-    assert_has(&made.err, &["kueue.x-k8s.io/queue-name", "not queued"]);
+    assert_contains(&made.err, &["kueue.x-k8s.io/queue-name", "not queued"]);
     let plain = kubectl.run(&["create", "configmap", "plain"]);
     assert_eq!(plain.err, "", "an object that is acted on gets no warning");
     let changed = kubectl.run(&["annotate", "configmap", "l", "a=b"]);
     assert_eq!(changed.err, "", "an update is warned of what is new in it");
-    let other = kubectl.run(&["get", "pods", "--as", "somebody"]).refused();
-    assert_has(&other, &["has no impersonation"]);
+    let other = kubectl.run(&["get", "pods", "--as", "somebody"]).expect_failure();
+    assert_contains(&other, &["has no impersonation"]);
 }
 
 #[test]
@@ -64,24 +64,24 @@ fn create_from_files_reads_yaml_and_json_and_checks_fields() {
     let Some(kubectl) = Kubectl::new("create_file") else { return };
     let yaml = kubectl.file("two.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y1}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: y2-}\n");
     let made = kubectl.ok(&["create", "-f", &yaml]);
-    assert_has(&made, &["configmap/y1 created", "configmap/y2-"]);
+    assert_contains(&made, &["configmap/y1 created", "configmap/y2-"]);
     let json =
         tree!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "j1"}, "data": {"a": "b"}});
     kubectl.ok_with(&["create", "-f", "-"], &json.to_json());
 
     let typo = "{apiVersion: v1, kind: ConfigMap, metadata: {name: t}, dta: {a: b}}";
-    let refusal = kubectl.run_with(&["create", "-f", "-"], typo).refused();
-    assert_has(&refusal, &["strict decoding error", "unknown field \"dta\""]);
+    let refusal = kubectl.run_with(&["create", "-f", "-"], typo).expect_failure();
+    assert_contains(&refusal, &["strict decoding error", "unknown field \"dta\""]);
     let warned = kubectl.run_with(&["create", "--validate=warn", "-f", "-"], typo);
-    assert_has(&warned.err, &["Warning: unknown field \"dta\""]);
+    assert_contains(&warned.err, &["Warning: unknown field \"dta\""]);
     assert!(warned.success, "{}", warned.err);
 
     let wrong = "{apiVersion: batch/v1, kind: Job, metadata: {name: w}, spec: {template: {spec: {restartPolicy: Always, containers: [{name: c, image: x}]}}}}";
-    let refusal = kubectl.run_with(&["create", "-f", "-"], wrong).refused();
-    assert_has(&refusal, &["The Job \"w\" is invalid", "spec.template.spec.restartPolicy"]);
+    let refusal = kubectl.run_with(&["create", "-f", "-"], wrong).expect_failure();
+    assert_contains(&refusal, &["The Job \"w\" is invalid", "spec.template.spec.restartPolicy"]);
     let nowhere = kubectl
         .run_with(&["create", "-f", "-"], "{apiVersion: no.such/v1, kind: Thing, metadata: {name: x}}");
-    assert_has(&nowhere.refused(), &["no matches for kind \"Thing\" in version \"no.such/v1\""]);
+    assert_contains(&nowhere.expect_failure(), &["no matches for kind \"Thing\" in version \"no.such/v1\""]);
 }
 
 const DEFINITION: &str = r"
@@ -131,12 +131,15 @@ fn a_custom_resource_is_as_good_as_a_built_in_one() {
         if said.success { Ok(()) } else { Err(said.err) }
     });
     let table = kubectl.ok(&["get", "tr"]);
-    assert_has(&table, &["ENGINE", "CARS", "steam", "3"]);
+    assert_contains(&table, &["ENGINE", "CARS", "steam", "3"]);
     assert!(!table.contains("LINE"), "{table}");
-    assert_has(&kubectl.ok(&["get", "trains", "-o", "wide"]), &["LINE", "coast"]);
+    assert_contains(&kubectl.ok(&["get", "trains", "-o", "wide"]), &["LINE", "coast"]);
     // The category is not `all`: tests beside this one get that, and the kind goes at the end.
-    assert_has(&kubectl.ok(&["get", "rolling-stock"]), &["first"]);
-    assert_has(&kubectl.ok(&["explain", "train.spec.cars"]), &["GROUP:", "rail.example.com", "<integer>"]);
+    assert_contains(&kubectl.ok(&["get", "rolling-stock"]), &["first"]);
+    assert_contains(
+        &kubectl.ok(&["explain", "train.spec.cars"]),
+        &["GROUP:", "rail.example.com", "<integer>"],
+    );
     let cases = [
         ("{engine: maglev}", "Unsupported value: \"maglev\""),
         ("{engine: steam, cars: 11}", "steam pulls ten cars at most"),
@@ -145,7 +148,10 @@ fn a_custom_resource_is_as_good_as_a_built_in_one() {
         ("{engine: diesel, wings: 2}", "unknown field \"spec.wings\""),
     ];
     for (spec, want) in cases {
-        assert_has(&kubectl.run_with(&["create", "-f", "-"], &train("bad", spec)).refused(), &[want]);
+        assert_contains(
+            &kubectl.run_with(&["create", "-f", "-"], &train("bad", spec)).expect_failure(),
+            &[want],
+        );
     }
     kubectl.ok(&["scale", "train/first", "--replicas=5"]);
     assert_eq!(kubectl.object("train/first").int_at(&["spec", "cars"]), Some(5));

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use muster_tests::beside::until;
 use muster_tests::clients::program;
-use muster_tests::plane::Plane;
+use muster_tests::embedded_server::EmbeddedServer;
+use muster_tests::muster_process::until;
 use muster_tree::Tree;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-fn kubectl(program: &Path, plane: &Plane, args: &[&str]) -> Output {
+fn kubectl(program: &Path, plane: &EmbeddedServer, args: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.arg("--kubeconfig").arg(plane.kubeconfig()).args(args).output().unwrap()
 }
@@ -19,7 +19,7 @@ fn kubectl(program: &Path, plane: &Plane, args: &[&str]) -> Output {
 fn copies_and_nodes_are_debugged_and_ephemeral_containers_refused() {
     let test = "copies_and_nodes_are_debugged_and_ephemeral_containers_refused";
     let Some(program) = program("MUSTER_TEST_KUBECTL", test) else { return };
-    let plane = Plane::start(&["--ephemeral"]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral"]).unwrap();
     let server = plane.server().unwrap();
     let ok = |args: &[&str]| {
         let output = kubectl(&program, &plane, args);

@@ -1,6 +1,6 @@
 //! Deleting with kubectl: three cascades, selectors, finalizers, namespaces.
 
-use muster_tests::clients::{Kubectl, assert_has, eventually};
+use muster_tests::clients::{Kubectl, assert_contains, eventually};
 
 /// A parent and a child that it owns.
 fn family(kubectl: &Kubectl, name: &str) {
@@ -28,7 +28,10 @@ fn delete_in_three_cascades() {
 
     family(&kubectl, "foreground");
     kubectl.ok(&["delete", "configmap", "foreground", "--cascade=foreground", "--timeout=60s"]);
-    assert_has(&kubectl.run(&["get", "configmap", "foreground-child"]).refused(), &["(NotFound)"]);
+    assert_contains(
+        &kubectl.run(&["get", "configmap", "foreground-child"]).expect_failure(),
+        &["(NotFound)"],
+    );
 
     family(&kubectl, "orphan");
     kubectl.ok(&["delete", "configmap", "orphan", "--cascade=orphan", "--timeout=60s"]);
@@ -59,12 +62,12 @@ fn delete_selects_waits_and_ignores() {
         kubectl.ok(&["label", "configmap", name, label]);
     }
     let said = kubectl.ok(&["delete", "configmap", "-l", "go=yes"]);
-    assert_has(&said, &["configmap \"a\" deleted", "configmap \"b\" deleted"]);
-    assert_has(&kubectl.ok(&["get", "configmap"]), &["c"]);
-    assert_has(&kubectl.run(&["delete", "configmap", "a"]).refused(), &["(NotFound)"]);
+    assert_contains(&said, &["configmap \"a\" deleted", "configmap \"b\" deleted"]);
+    assert_contains(&kubectl.ok(&["get", "configmap"]), &["c"]);
+    assert_contains(&kubectl.run(&["delete", "configmap", "a"]).expect_failure(), &["(NotFound)"]);
     kubectl.ok(&["delete", "configmap", "a", "--ignore-not-found"]);
     let dry = kubectl.ok(&["delete", "configmap", "c", "--dry-run=server"]);
-    assert_has(&dry, &["(server dry run)"]);
+    assert_contains(&dry, &["(server dry run)"]);
     kubectl.ok(&["get", "configmap", "c"]);
 
     kubectl.ok(&[
@@ -88,13 +91,13 @@ fn delete_a_namespace_with_all_it_holds() {
     kubectl.ok(&["create", "configmap", "a"]);
     kubectl.ok(&["create", "job", "j", "--image=busybox", "--", "true"]);
     kubectl.ok(&["delete", "namespace", "delete-ns", "--timeout=120s"]);
-    assert_has(&kubectl.run(&["get", "namespace", "delete-ns"]).refused(), &["(NotFound)"]);
-    assert_has(
-        &kubectl.run(&["create", "configmap", "late"]).refused(),
+    assert_contains(&kubectl.run(&["get", "namespace", "delete-ns"]).expect_failure(), &["(NotFound)"]);
+    assert_contains(
+        &kubectl.run(&["create", "configmap", "late"]).expect_failure(),
         &["namespaces \"delete-ns\" not found"],
     );
-    assert_has(
-        &kubectl.run(&["delete", "namespace", "default"]).refused(),
+    assert_contains(
+        &kubectl.run(&["delete", "namespace", "default"]).expect_failure(),
         &["this namespace may not be deleted"],
     );
 }

@@ -1,6 +1,6 @@
 //! Reading with kubectl: get in its forms, describe, explain, api-resources, auth can-i, cluster-info, get --raw, wait.
 
-use muster_tests::clients::{Kubectl, assert_has, eventually};
+use muster_tests::clients::{Kubectl, assert_contains, eventually};
 use muster_tree::Tree;
 
 const THREE_MAPS: &str = r"
@@ -17,7 +17,7 @@ fn get_prints_tables_and_honours_selectors() {
     let Some(kubectl) = Kubectl::new("get_selectors") else { return };
     kubectl.ok_with(&["create", "--filename", "-"], THREE_MAPS);
     let table = kubectl.ok(&["get", "configmaps", "a"]);
-    assert_has(&table, &["NAME", "DATA", "AGE"]);
+    assert_contains(&table, &["NAME", "DATA", "AGE"]);
     let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!(row[..2], ["a", "2"]);
 
@@ -41,12 +41,12 @@ fn get_prints_tables_and_honours_selectors() {
     for (args, want) in cases {
         assert_eq!(names(args), *want, "get cm {args:?}");
     }
-    let refusal = kubectl.run(&["get", "cm", "--field-selector", "data.x=1"]).refused();
-    assert_has(&refusal, &["(BadRequest)", "\"data.x\" is not a known field selector"]);
-    let refusal = kubectl.run(&["get", "pods", "--field-selector", "spec.no=1"]).refused();
-    assert_has(&refusal, &["(BadRequest)", "field label not supported: spec.no"]);
-    let refusal = kubectl.run(&["get", "cm", "no-such"]).refused();
-    assert_has(&refusal, &["(NotFound)", "configmaps \"no-such\" not found"]);
+    let refusal = kubectl.run(&["get", "cm", "--field-selector", "data.x=1"]).expect_failure();
+    assert_contains(&refusal, &["(BadRequest)", "\"data.x\" is not a known field selector"]);
+    let refusal = kubectl.run(&["get", "pods", "--field-selector", "spec.no=1"]).expect_failure();
+    assert_contains(&refusal, &["(BadRequest)", "field label not supported: spec.no"]);
+    let refusal = kubectl.run(&["get", "cm", "no-such"]).expect_failure();
+    assert_contains(&refusal, &["(NotFound)", "configmaps \"no-such\" not found"]);
 }
 
 #[test]
@@ -54,14 +54,14 @@ fn get_wide_shows_further_columns() {
     let Some(kubectl) = Kubectl::new("get_wide") else { return };
     kubectl.ok(&["create", "job", "wide", "--image=busybox", "--", "true"]);
     let narrow = kubectl.ok(&["get", "jobs"]);
-    assert_has(&narrow, &["NAME", "STATUS", "COMPLETIONS", "DURATION", "AGE", "/1"]);
+    assert_contains(&narrow, &["NAME", "STATUS", "COMPLETIONS", "DURATION", "AGE", "/1"]);
     assert!(!narrow.contains("IMAGES"), "{narrow}");
     let wide = kubectl.ok(&["get", "jobs", "-o", "wide"]);
-    assert_has(
+    assert_contains(
         &wide,
         &["CONTAINERS", "IMAGES", "SELECTOR", "busybox", "batch.kubernetes.io/controller-uid="],
     );
-    assert_has(&kubectl.ok(&["get", "nodes", "-o", "wide"]), &["INTERNAL-IP", "KERNEL-VERSION"]);
+    assert_contains(&kubectl.ok(&["get", "nodes", "-o", "wide"]), &["INTERNAL-IP", "KERNEL-VERSION"]);
 }
 
 #[test]
@@ -71,14 +71,14 @@ fn get_watch_shows_each_change() {
     let watching = kubectl.watch(&["get", "secrets", "--watch", "--output-watch-events"]);
     // What comes before it watches would be shown as it is then, not as it came about.
     eventually("it watches", || {
-        let shown = watching.seen();
+        let shown = watching.output();
         if shown.contains("first") { Ok(()) } else { Err(shown) }
     });
     kubectl.ok(&["create", "secret", "generic", "seen", "--from-literal=a=b"]);
     kubectl.ok(&["label", "secret", "seen", "later=yes"]);
     kubectl.ok(&["delete", "secret", "seen"]);
     eventually("the deletion", || {
-        let seen = watching.seen();
+        let seen = watching.output();
         let events: Vec<&str> = seen.lines().filter(|l| l.contains("seen")).collect();
         let kinds: Vec<&str> = events.iter().filter_map(|l| l.split_whitespace().next()).collect();
         if kinds == ["ADDED", "MODIFIED", "DELETED"] { Ok(()) } else { Err(seen) }
@@ -92,24 +92,24 @@ fn get_sorts_formats_and_spans_namespaces() {
     let path = "jsonpath={.metadata.labels.tier}/{.data.x}";
     assert_eq!(kubectl.ok(&["get", "cm", "a", "-o", path]), "front/1");
     let columns = kubectl.ok(&["get", "cm", "a", "-o", "custom-columns=N:.metadata.name,X:.data.x"]);
-    assert_has(&columns, &["N", "X", "a", "1"]);
-    assert_has(&kubectl.ok(&["get", "cm", "-A", "-l", "tier=front"]), &["NAMESPACE", "get-formats"]);
-    assert_has(&kubectl.ok(&["get", "cm,secrets", "--show-labels", "-l", "tier=back"]), &["tier=back"]);
-    assert_has(&kubectl.ok(&["get", "all", "-A", "--ignore-not-found"]), &[]);
+    assert_contains(&columns, &["N", "X", "a", "1"]);
+    assert_contains(&kubectl.ok(&["get", "cm", "-A", "-l", "tier=front"]), &["NAMESPACE", "get-formats"]);
+    assert_contains(&kubectl.ok(&["get", "cm,secrets", "--show-labels", "-l", "tier=back"]), &["tier=back"]);
+    assert_contains(&kubectl.ok(&["get", "all", "-A", "--ignore-not-found"]), &[]);
 }
 
 #[test]
 fn describe_tells_the_story_of_an_object() {
     let Some(kubectl) = Kubectl::new("describe") else { return };
     kubectl.ok(&["create", "configmap", "told", "--from-literal=greeting=hello"]);
-    assert_has(&kubectl.ok(&["describe", "configmap", "told"]), &["Name:", "told", "greeting", "hello"]);
+    assert_contains(&kubectl.ok(&["describe", "configmap", "told"]), &["Name:", "told", "greeting", "hello"]);
     kubectl.ok(&["create", "job", "told", "--image=busybox", "--", "true"]);
     kubectl.ok(&["wait", "--for=condition=complete", "job/told", "--timeout=60s"]);
     let job = kubectl.ok(&["describe", "job", "told"]);
-    assert_has(&job, &["Completions:", "1 Succeeded", "Events:", "SuccessfulCreate", "Completed"]);
-    assert_has(&kubectl.ok(&["describe", "pods"]), &["Status:", "Succeeded", "Events:"]);
-    assert_has(&kubectl.ok(&["describe", "namespace", "describe"]), &["Active"]);
-    assert_has(&kubectl.ok(&["describe", "nodes"]), &["Capacity:", "Allocatable:", "Conditions:"]);
+    assert_contains(&job, &["Completions:", "1 Succeeded", "Events:", "SuccessfulCreate", "Completed"]);
+    assert_contains(&kubectl.ok(&["describe", "pods"]), &["Status:", "Succeeded", "Events:"]);
+    assert_contains(&kubectl.ok(&["describe", "namespace", "describe"]), &["Active"]);
+    assert_contains(&kubectl.ok(&["describe", "nodes"]), &["Capacity:", "Allocatable:", "Conditions:"]);
 }
 
 #[test]
@@ -133,14 +133,14 @@ fn explain_walks_into_nested_fields() {
         (&["pods", "--recursive", "--max-depth=2"], &["    containers\t<[]Container> -required-"]),
     ];
     for (args, want) in cases {
-        assert_has(&kubectl.ok(&[&["explain"], *args].concat()), want);
+        assert_contains(&kubectl.ok(&[&["explain"], *args].concat()), want);
     }
-    let refusal = kubectl.run(&["explain", "pod.spec.nonsense"]).refused();
-    assert_has(&refusal, &["nonsense"]);
+    let refusal = kubectl.run(&["explain", "pod.spec.nonsense"]).expect_failure();
+    assert_contains(&refusal, &["nonsense"]);
     // See docs/known-differences.md.
-    assert_has(&kubectl.ok(&["explain", "pods"]), &["DESCRIPTION:\n    <empty>"]);
-    let refusal = kubectl.run(&["explain", "pods", "--output=plaintext-openapiv2"]).refused();
-    assert_has(&refusal, &["couldn't find resource"]);
+    assert_contains(&kubectl.ok(&["explain", "pods"]), &["DESCRIPTION:\n    <empty>"]);
+    let refusal = kubectl.run(&["explain", "pods", "--output=plaintext-openapiv2"]).expect_failure();
+    assert_contains(&refusal, &["couldn't find resource"]);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn kinds_of_queues_are_explained_in_both_versions() {
         let unfolded = said.split_whitespace().collect::<Vec<_>>().join(" ");
         let want: Vec<String> =
             want.iter().map(|it| it.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-        assert_has(&unfolded, &want.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_contains(&unfolded, &want.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(!said.contains("<empty>"), "{args:?}: {said}");
     }
 }
@@ -185,7 +185,7 @@ fn kinds_of_queues_are_explained_in_both_versions() {
 #[test]
 fn cluster_info_names_the_server_and_dumps_namespaces() {
     let Some(kubectl) = Kubectl::new("cluster_info") else { return };
-    assert_has(
+    assert_contains(
         &kubectl.ok(&["cluster-info"]),
         &["Kubernetes control plane", "is running at", "https://127.0.0.1:"],
     );
@@ -199,10 +199,10 @@ fn cluster_info_names_the_server_and_dumps_namespaces() {
     let lists =
         ["NodeList", "EventList", "PodList", "ServiceList", "DeploymentList", "ReplicationControllerList"];
     for list in lists {
-        assert_has(&dump, &[&format!("\"kind\": \"{list}\"")]);
+        assert_contains(&dump, &[&format!("\"kind\": \"{list}\"")]);
     }
     let logs = format!("logs for container hello of pod cluster-info/{pod} ====");
-    assert_has(&dump, &[&format!("==== START {logs}"), &format!("==== END {logs}")]);
+    assert_contains(&dump, &[&format!("==== START {logs}"), &format!("==== END {logs}")]);
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().display().to_string();
@@ -213,7 +213,7 @@ fn cluster_info_names_the_server_and_dumps_namespaces() {
     assert!(!Tree::parse(read("nodes.json").as_bytes()).unwrap().items_at(&["items"]).is_empty());
     let pods = Tree::parse(read("cluster-info/pods.json").as_bytes()).unwrap();
     assert_eq!(pods.items_at(&["items"])[0].str_at(&["metadata", "name"]), pod);
-    assert_has(&read(&format!("cluster-info/{pod}/logs.txt")), &["START logs"]);
+    assert_contains(&read(&format!("cluster-info/{pod}/logs.txt")), &["START logs"]);
 }
 
 #[test]
@@ -225,9 +225,9 @@ fn api_resources_lists_what_is_served() {
     }
     let batch = kubectl.ok(&["api-resources", "--api-group=batch", "--output=name"]);
     assert_eq!(batch.lines().collect::<Vec<_>>(), ["cronjobs.batch", "jobs.batch"]);
-    assert_has(&kubectl.ok(&["api-versions"]), &["v1", "batch/v1", "scheduling.k8s.io/v1alpha1"]);
+    assert_contains(&kubectl.ok(&["api-versions"]), &["v1", "batch/v1", "scheduling.k8s.io/v1alpha1"]);
     let cluster = kubectl.ok(&["api-resources", "--namespaced=false", "--output=name"]);
-    assert_has(&cluster, &["nodes", "namespaces"]);
+    assert_contains(&cluster, &["nodes", "namespaces"]);
     assert!(!cluster.lines().any(|line| line == "pods"));
 }
 
@@ -236,7 +236,7 @@ fn auth_can_i_answers_and_whoami_knows() {
     let Some(kubectl) = Kubectl::new("auth") else { return };
     assert_eq!(kubectl.ok(&["auth", "can-i", "create", "pods"]).trim(), "yes");
     assert_eq!(kubectl.ok(&["auth", "can-i", "*", "*", "--all-namespaces"]).trim(), "yes");
-    assert_has(&kubectl.ok(&["auth", "whoami"]), &["muster-admin", "system:masters"]);
+    assert_contains(&kubectl.ok(&["auth", "whoami"]), &["muster-admin", "system:masters"]);
 }
 
 #[test]
@@ -247,9 +247,9 @@ fn get_raw_returns_what_the_server_says() {
     assert_eq!(raw("/api/v1/namespaces/get-raw").str_at(&["status", "phase"]), "Active");
     assert_eq!(raw("/apis/batch/v1").str_at(&["groupVersion"]), "batch/v1");
     assert!(raw("/openapi/v3").at(&["paths", "apis/batch/v1"]).is_some());
-    assert_has(&kubectl.ok(&["get", "--raw", "/readyz"]), &["ok"]);
-    let refusal = kubectl.run(&["get", "--raw", "/apis/no.such/v1"]).refused();
-    assert_has(&refusal, &["(NotFound)", "the server could not find the requested resource"]);
+    assert_contains(&kubectl.ok(&["get", "--raw", "/readyz"]), &["ok"]);
+    let refusal = kubectl.run(&["get", "--raw", "/apis/no.such/v1"]).expect_failure();
+    assert_contains(&refusal, &["(NotFound)", "the server could not find the requested resource"]);
 }
 
 #[test]
@@ -257,15 +257,15 @@ fn wait_returns_when_it_has_come_true() {
     let Some(kubectl) = Kubectl::new("wait") else { return };
     kubectl.ok(&["create", "job", "hello", "--image=busybox", "--", "echo", "hi"]);
     let done = kubectl.ok(&["wait", "--for=condition=complete", "job/hello", "--timeout=60s"]);
-    assert_has(&done, &["job.batch/hello condition met"]);
+    assert_contains(&done, &["job.batch/hello condition met"]);
     let phase = "--for=jsonpath={.status.phase}=Succeeded";
     kubectl.ok(&["wait", phase, "pod", "-l", "batch.kubernetes.io/job-name=hello", "--timeout=60s"]);
     kubectl.ok(&["create", "configmap", "brief"]);
     kubectl.ok(&["delete", "configmap", "brief", "--wait=false"]);
     kubectl.ok(&["wait", "--for=delete", "configmap/brief", "--timeout=60s"]);
     kubectl.ok(&["create", "configmap", "stays"]);
-    let refusal = kubectl.run(&["wait", "--for=delete", "configmap/stays", "--timeout=1s"]).refused();
-    assert_has(&refusal, &["timed out"]);
+    let refusal = kubectl.run(&["wait", "--for=delete", "configmap/stays", "--timeout=1s"]).expect_failure();
+    assert_contains(&refusal, &["timed out"]);
 }
 
 /// Shows: 572-02, 762-01.
@@ -273,17 +273,17 @@ fn wait_returns_when_it_has_come_true() {
 fn jobsets_are_explained_and_listed_with_their_columns() {
     let Some(kubectl) = Kubectl::new("jobset_definition") else { return };
     let volumes = kubectl.ok(&["explain", "jobset.spec.volumeClaimPolicies"]);
-    assert_has(&volumes, &["volumeClaimPolicies", "retentionPolicy", "templates"]);
-    assert_has(
+    assert_contains(&volumes, &["volumeClaimPolicies", "retentionPolicy", "templates"]);
+    assert_contains(
         &volumes,
         &["PersistentVolumeClaims that are created for the JobSet", "What becomes of the claims"],
     );
-    assert_has(
+    assert_contains(
         &kubectl.ok(&["explain", "jobset"]),
         &["A JobSet is a set of Jobs that start, fail, restart and end as one."],
     );
     let claims = kubectl.ok(&["explain", "jobset.spec.replicatedJobs.resourceClaimTemplates"]);
-    assert_has(
+    assert_contains(
         &claims,
         &["metadata", "-required-", "containers", "deletionPolicy", "OnJobCompletion, OnJobDeletion"],
     );
@@ -291,5 +291,5 @@ fn jobsets_are_explained_and_listed_with_their_columns() {
         "{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: a}, spec: {suspend: true}}";
     kubectl.ok_with(&["create", "--filename", "-"], set);
     let table = kubectl.ok(&["get", "jobsets"]);
-    assert_has(&table, &["NAME", "TERMINALSTATE", "RESTARTS", "COMPLETED", "SUSPENDED", "AGE", "true"]);
+    assert_contains(&table, &["NAME", "TERMINALSTATE", "RESTARTS", "COMPLETED", "SUSPENDED", "AGE", "true"]);
 }

@@ -1,6 +1,6 @@
 //! Changing with kubectl: patch in three types, label, annotate, set, scale.
 
-use muster_tests::clients::{Kubectl, assert_has};
+use muster_tests::clients::{Kubectl, assert_contains};
 
 const DEPLOYMENT: &str = r"
 apiVersion: apps/v1
@@ -40,13 +40,13 @@ fn patch_in_three_types() {
     assert_eq!(images(), ["one:3", "two:2"]);
     patch("merge", one).ok();
     assert_eq!(images(), ["two:2"], "merge patch replaces lists");
-    assert_has(
-        &patch("json", r#"[{"op":"test","path":"/spec/paused","value":false}]"#).refused(),
+    assert_contains(
+        &patch("json", r#"[{"op":"test","path":"/spec/paused","value":false}]"#).expect_failure(),
         &["invalid"],
     );
-    assert_has(&patch("strategic", r#"{"spec":{"replicas":"many"}}"#).refused(), &["replicas"]);
+    assert_contains(&patch("strategic", r#"{"spec":{"replicas":"many"}}"#).expect_failure(), &["replicas"]);
     let unchanged = patch("merge", r#"{"spec":{"paused":true}}"#).ok();
-    assert_has(&unchanged, &["deployment.apps/d patched (no change)"]);
+    assert_contains(&unchanged, &["deployment.apps/d patched (no change)"]);
 }
 
 #[test]
@@ -54,8 +54,8 @@ fn labels_and_annotations_come_and_go() {
     let Some(kubectl) = Kubectl::new("label") else { return };
     kubectl.ok(&["create", "configmap", "l"]);
     kubectl.ok(&["label", "cm", "l", "tier=front", "zone=a"]);
-    let refusal = kubectl.run(&["label", "cm", "l", "tier=back"]).refused();
-    assert_has(&refusal, &["--overwrite"]);
+    let refusal = kubectl.run(&["label", "cm", "l", "tier=back"]).expect_failure();
+    assert_contains(&refusal, &["--overwrite"]);
     kubectl.ok(&["label", "cm", "l", "tier=back", "--overwrite"]);
     kubectl.ok(&["label", "cm", "l", "zone-"]);
     kubectl.ok(&["annotate", "cm", "l", "note=a long story, told in words"]);
@@ -64,8 +64,8 @@ fn labels_and_annotations_come_and_go() {
     assert_eq!(map.str_at(&["metadata", "annotations", "note"]), "a long story, told in words");
     kubectl.ok(&["annotate", "cm", "l", "note-"]);
     assert_eq!(kubectl.object("cm/l").str_at(&["metadata", "annotations", "note"]), "");
-    let refusal = kubectl.run(&["label", "cm", "l", "tier=not a value", "--overwrite"]).refused();
-    assert_has(&refusal, &["invalid label value"]);
+    let refusal = kubectl.run(&["label", "cm", "l", "tier=not a value", "--overwrite"]).expect_failure();
+    assert_contains(&refusal, &["invalid label value"]);
 }
 
 #[test]

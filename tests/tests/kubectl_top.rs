@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use muster_tests::beside::until;
 use muster_tests::clients::program;
-use muster_tests::plane::Plane;
+use muster_tests::embedded_server::EmbeddedServer;
+use muster_tests::muster_process::until;
 use muster_tree::Tree;
 
-fn kubectl(program: &Path, plane: &Plane, args: &[&str]) -> Output {
+fn kubectl(program: &Path, plane: &EmbeddedServer, args: &[&str]) -> Output {
     let mut command = Command::new(program);
     command.arg("--kubeconfig").arg(plane.kubeconfig()).args(args).output().unwrap()
 }
@@ -19,7 +19,7 @@ fn usage_is_shown_of_the_local_node_and_its_pods() {
     else {
         return;
     };
-    let plane = Plane::start(&["--ephemeral"]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral"]).unwrap();
     let server = plane.server().unwrap();
     let run = ["run", "p", "--image=x", "--restart=Never", "--command", "--", "sleep", "300"];
     assert!(kubectl(&program, &plane, &run).status.success());
@@ -43,7 +43,7 @@ fn usage_is_shown_of_the_local_node_and_its_pods() {
 #[test]
 fn simulated_nodes_have_no_metrics_api() {
     let Some(program) = program("MUSTER_TEST_KUBECTL", "simulated_nodes_have_no_metrics_api") else { return };
-    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "1"]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "1"]).unwrap();
     let output = kubectl(&program, &plane, &["top", "node"]);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && text.contains("Metrics API not available"), "{text}");

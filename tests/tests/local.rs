@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use muster_tests::beside::until;
-use muster_tests::differential::{Server, Step};
-use muster_tests::plane::{self, Mortal, Plane};
-use muster_tests::real::{self, Real};
+use muster_tests::differential::{ApiClient, RequestStep};
+use muster_tests::embedded_server::{self, EmbeddedServer, RestartableServer};
+use muster_tests::muster_process::until;
+use muster_tests::real::{self, RealCluster};
 use muster_tree::{Tree, tree};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -45,7 +45,7 @@ fn cases() -> Vec<Case> {
     files.iter().map(read).collect()
 }
 
-fn create(server: &Server, object: &Tree) {
+fn create(server: &ApiClient, object: &Tree) {
     let path = match object.str_at(&["kind"]) {
         "Pod" => "/api/v1/namespaces/default/pods",
         "ConfigMap" => "/api/v1/namespaces/default/configmaps",
@@ -56,7 +56,7 @@ fn create(server: &Server, object: &Tree) {
         "PersistentVolumeClaim" => "/api/v1/namespaces/default/persistentvolumeclaims",
         other => panic!("no path for {other}"),
     };
-    let answer = server.send("POST", path, &Step::default(), object.to_json_bytes()).unwrap();
+    let answer = server.send("POST", path, &RequestStep::default(), object.to_json_bytes()).unwrap();
     assert!(answer.code == 201, "{}: {}", object.to_json(), answer.body);
 }
 
@@ -84,7 +84,7 @@ fn differs(pod: &Tree, want: &Tree) -> Vec<String> {
 }
 
 /// Plays all files but those that cannot be had in this isolation.
-fn play(server: &Server, isolation: &str, left_out: &[&str]) {
+fn play(server: &ApiClient, isolation: &str, left_out: &[&str]) {
     let mut cases: Vec<Case> = cases().into_iter().filter(|case| case.without != isolation).collect();
     cases.retain(|case| !left_out.contains(&case.name.as_str()));
     assert!(cases.len() > 10);
@@ -95,7 +95,7 @@ fn play(server: &Server, isolation: &str, left_out: &[&str]) {
 }
 
 /// Waits until a pod is as it is wanted; what is wrong when it never is.
-fn wait(server: &Server, case: &Case) -> Option<String> {
+fn wait(server: &ApiClient, case: &Case) -> Option<String> {
     let path = format!("{PODS}/{}", case.name);
     let mut found = Vec::new();
     for _ in 0..600 {
@@ -118,7 +118,8 @@ fn play_embedded(isolation: &str) {
     let config = folder.path().join("muster.yaml");
     std::fs::write(&config, CONFIG).unwrap();
     let config = config.display().to_string();
-    let plane = Plane::start(&["--ephemeral", "--isolation", isolation, "--config", &config]).unwrap();
+    let plane =
+        EmbeddedServer::start(&["--ephemeral", "--isolation", isolation, "--config", &config]).unwrap();
     play(&plane.server().unwrap(), isolation, &[]);
 }
 
@@ -128,8 +129,8 @@ fn pods_of_a_real_server() {
         eprintln!("skipped: pods_of_a_real_server: {why}");
         return;
     }
-    let mut real = Real::with(&["scheduler", "volume", "node", "serviceaccount"]).unwrap();
-    real.join_local(&plane::binary().unwrap(), "local", "namespaces").unwrap();
+    let mut real = RealCluster::with(&["scheduler", "volume", "node", "serviceaccount"]).unwrap();
+    real.add_local_node(&embedded_server::binary().unwrap(), "local", "namespaces").unwrap();
     let class = tree!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
         "metadata": {"name": "local-path", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
         "provisioner": "muster.dev/local-path", "volumeBindingMode": "WaitForFirstConsumer"});
@@ -179,7 +180,7 @@ fn mark(what: &str) -> String {
 #[test]
 fn a_killed_server_finds_its_pods_again() {
     for isolation in ["namespaces", "none"] {
-        let mut mortal = Mortal::with(&["--isolation", isolation]).unwrap();
+        let mut mortal = RestartableServer::with_args(&["--isolation", isolation]).unwrap();
         let server = mortal.server().unwrap();
         let marker = mark(&format!("adopted-{isolation}"));
         create(&server, &pod("stays", &format!("echo {marker}; while true; do sleep 0.1; done")));
@@ -196,7 +197,7 @@ fn a_killed_server_finds_its_pods_again() {
         while processes(&ending) > 0 {
             std::thread::sleep(Duration::from_millis(200));
         }
-        mortal.revive().unwrap();
+        mortal.restart().unwrap();
         let server = mortal.server().unwrap();
         let ended = until(&server, &format!("{PODS}/ends"), "its end is told", |pod| {
             (phase(pod) == "Failed").then(|| pod.clone())
@@ -206,7 +207,7 @@ fn a_killed_server_finds_its_pods_again() {
         let state = |pod: &Tree| at(pod, "status.containerStatuses.0");
         assert_eq!(state(&before), state(&after), "nothing happened to it");
         assert_eq!(processes(&marker), 1, "neither lost nor doubled");
-        server.send("DELETE", &format!("{PODS}/stays"), &Step::default(), Vec::new()).unwrap();
+        server.send("DELETE", &format!("{PODS}/stays"), &RequestStep::default(), Vec::new()).unwrap();
         until(&server, &format!("{PODS}/stays"), "it is gone", |pod| {
             (pod.str_at(&["kind"]) == "Status").then_some(())
         });
@@ -218,7 +219,7 @@ fn a_killed_server_finds_its_pods_again() {
 fn an_orderly_stop_leaves_nothing_behind() {
     for isolation in ["namespaces", "none"] {
         let marker = mark(&format!("stopped-{isolation}"));
-        let plane = Plane::start(&["--ephemeral", "--isolation", isolation]).unwrap();
+        let plane = EmbeddedServer::start(&["--ephemeral", "--isolation", isolation]).unwrap();
         let server = plane.server().unwrap();
         create(&server, &pod("deaf", &format!("trap '' TERM; echo {marker}; (sleep 1000 & sleep 1000)")));
         until(&server, &format!("{PODS}/deaf"), "it runs", |pod| (phase(pod) == "Running").then_some(()));
@@ -259,7 +260,7 @@ fn a_full_disk_stops_a_pod_and_nobody_else() {
             return eprintln!("skipped: a_full_disk_stops_a_pod_and_nobody_else: no small disk: {why}");
         }
     };
-    let plane = Plane::start_in(small.0.path(), &["--ephemeral"]).unwrap();
+    let plane = EmbeddedServer::start_in(small.0.path(), &["--ephemeral"]).unwrap();
     let server = plane.server().unwrap();
     create(&server, &pod("greedy", "dd if=/dev/zero of=/tmp/big bs=1M count=64 || exit 3"));
     let ended = until(&server, &format!("{PODS}/greedy"), "it ends", |pod| {
@@ -274,13 +275,13 @@ fn a_full_disk_stops_a_pod_and_nobody_else() {
         let told = waiting.as_str().is_some_and(|text| text.contains("No space left"));
         (told || phase(pod) == "Succeeded").then_some(())
     });
-    server.send("DELETE", &format!("{PODS}/greedy"), &Step::default(), Vec::new()).unwrap();
+    server.send("DELETE", &format!("{PODS}/greedy"), &RequestStep::default(), Vec::new()).unwrap();
     until(&server, &format!("{PODS}/next"), "it runs", |pod| (phase(pod) == "Succeeded").then_some(()));
 }
 
 #[test]
 fn what_was_missing_comes_and_the_pod_runs() {
-    let plane = Plane::start(&["--ephemeral"]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral"]).unwrap();
     let server = plane.server().unwrap();
     let waits = pod("waits", "test \"$A\" = x").with(
         &["spec", "containers"],
@@ -300,13 +301,13 @@ fn what_was_missing_comes_and_the_pod_runs() {
 
 #[test]
 fn a_deadline_set_on_a_running_pod_counts() {
-    let plane = Plane::start(&["--ephemeral"]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral"]).unwrap();
     let server = plane.server().unwrap();
     create(&server, &pod("limited", "sleep 600"));
     let path = format!("{PODS}/limited");
     until(&server, &path, "it runs", |pod| (phase(pod) == "Running").then_some(()));
     let patch = tree!({"spec": {"activeDeadlineSeconds": 1}}).to_json_bytes();
-    let merge = Step { kind: "merge".to_owned(), ..Step::default() };
+    let merge = RequestStep { kind: "merge".to_owned(), ..RequestStep::default() };
     assert_eq!(server.send("PATCH", &path, &merge, patch).unwrap().code, 200);
     let ended = until(&server, &path, "it ends", |pod| {
         (phase(pod) == "Failed").then(|| pod.at(&["status"]).cloned())
@@ -317,7 +318,7 @@ fn a_deadline_set_on_a_running_pod_counts() {
 
 #[test]
 fn the_usage_of_running_pods_is_measured() {
-    let plane = Plane::start(&["--ephemeral"]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral"]).unwrap();
     let server = plane.server().unwrap();
     let labelled = |name: &str, command: &str| pod(name, command).with(&["metadata", "labels", "app"], name);
     create(&server, &labelled("busy", "while :; do :; done"));

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may give up")]
 
+mod admin_server;
 mod admission;
 mod agent;
 mod certificates;
@@ -33,16 +34,15 @@ mod local;
 mod metrics;
 mod node;
 mod operator;
-mod operator_rim;
 mod outages;
 mod pages;
 mod port;
 mod programs;
 mod pulls;
 mod queue_cluster;
+mod queue_reasons;
 mod queue_scenarios;
 mod queue_visibility;
-mod queue_words;
 mod queues;
 mod quickstart;
 mod real_planes;
@@ -52,12 +52,12 @@ mod streams;
 mod takeover;
 mod tenants;
 mod train_cluster;
-mod train_ends;
 mod train_examples;
 mod train_queue;
 mod train_reports;
 mod train_run;
 mod train_scenarios;
 mod train_sdk;
+mod train_ttl_deadline;
 mod train_versions;
 mod training_plane;

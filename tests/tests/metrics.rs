@@ -1,10 +1,10 @@
-//! `/metrics`, `/livez` and `/readyz` of `muster up`, as whoever watches over it sees them.
+//! `/metrics`, `/livez` and `/readyz` of `muster up`, as a monitoring system reads them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use muster_tests::differential::{Server, Step};
-use muster_tests::plane::Plane;
+use muster_tests::differential::{ApiClient, RequestStep};
+use muster_tests::embedded_server::EmbeddedServer;
 use muster_tree::tree;
 
 /// How often one looks for what is waited for, and how long apart.
@@ -22,7 +22,7 @@ pub struct Scrape {
 }
 
 impl Scrape {
-    pub fn of(server: &Server) -> Scrape {
+    pub fn of(server: &ApiClient) -> Scrape {
         let answer = server.get("/metrics").unwrap();
         assert_eq!(answer.code, 200);
         let text = answer.body.as_str().expect("text").to_owned();
@@ -52,7 +52,7 @@ impl Scrape {
 
 #[test]
 fn controllers_tell_what_they_do() {
-    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "1"]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "1"]).unwrap();
     let server = plane.server().unwrap();
     let before = Scrape::of(&server);
     assert_eq!(before.helped, before.typed, "each number is explained and typed");
@@ -75,7 +75,7 @@ fn controllers_tell_what_they_do() {
     let job = tree!({"metadata": {"name": "a"}, "spec": {"completions": 3, "parallelism": 3,
         "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
     let jobs = "/apis/batch/v1/namespaces/default/jobs";
-    assert_eq!(server.send("POST", jobs, &Step::default(), job.to_json_bytes()).unwrap().code, 201);
+    assert_eq!(server.send("POST", jobs, &RequestStep::default(), job.to_json_bytes()).unwrap().code, 201);
     let done = |_: &u32| {
         std::thread::sleep(PAUSE);
         server.get(&format!("{jobs}/a")).unwrap().body.int_at(&["status", "succeeded"]) == Some(3)
@@ -96,7 +96,7 @@ fn controllers_tell_what_they_do() {
 
 #[test]
 fn the_scheduler_tells_who_waits() {
-    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "1"]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "1"]).unwrap();
     let server = plane.server().unwrap();
     for (name, more) in [
         (
@@ -111,8 +111,12 @@ fn the_scheduler_tells_who_waits() {
         ),
     ] {
         let pod = tree!({"metadata": {"name": name}, "spec": more});
-        let made =
-            server.send("POST", "/api/v1/namespaces/default/pods", &Step::default(), pod.to_json_bytes());
+        let made = server.send(
+            "POST",
+            "/api/v1/namespaces/default/pods",
+            &RequestStep::default(),
+            pod.to_json_bytes(),
+        );
         assert_eq!(made.unwrap().code, 201);
     }
     let told = |_: &u32| {
@@ -127,7 +131,7 @@ fn the_scheduler_tells_who_waits() {
 
 #[test]
 fn whoever_watches_over_it_can_ask_for_the_controllers() {
-    let server = Plane::shared().server().unwrap();
+    let server = EmbeddedServer::shared().server().unwrap();
     for path in
         ["/readyz/controllers", "/livez/controllers", "/readyz/store", "/livez", "/healthz", "/readyz"]
     {

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::Output;
 
-use muster_tests::beside::{Beside, command, until};
 use muster_tests::clients::{note, skip};
-use muster_tests::differential::{Server, Step};
-use muster_tests::plane::Plane;
-use muster_tests::real::{self, Real};
+use muster_tests::differential::{ApiClient, RequestStep};
+use muster_tests::embedded_server::EmbeddedServer;
+use muster_tests::muster_process::{MusterProcess, command, until};
+use muster_tests::real::{self, RealCluster};
 use muster_tree::{Tree, tree};
 
 const NODES: &str = "/api/v1/nodes";
@@ -15,9 +15,9 @@ const DEVICES: &str = "/apis/resource.k8s.io/v1/resourceslices/mine-devices";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 
-fn join(kubeconfig: &Path, flags: &[&str]) -> Beside {
-    let mut joined = Beside::start(&[&["node"], flags].concat(), kubeconfig);
-    joined.says("simulated nodes join https://");
+fn join(kubeconfig: &Path, flags: &[&str]) -> MusterProcess {
+    let mut joined = MusterProcess::start(&[&["node"], flags].concat(), kubeconfig);
+    joined.wait_for_line("simulated nodes join https://");
     joined
 }
 
@@ -28,7 +28,7 @@ fn names(list: &[&Tree]) -> Vec<String> {
 }
 
 /// The names of the nodes, once there are so many and all are ready.
-fn ready_nodes(server: &Server, count: usize) -> Vec<String> {
+fn ready_nodes(server: &ApiClient, count: usize) -> Vec<String> {
     until(server, NODES, &format!("{count} nodes that are ready"), |list| {
         let is_ready = |node: &&Tree| {
             let mut conditions = node.items_at(&["status", "conditions"]).iter();
@@ -39,8 +39,8 @@ fn ready_nodes(server: &Server, count: usize) -> Vec<String> {
     })
 }
 
-/// The names of the leases that somebody holds, once there are so many.
-fn held_leases(server: &Server, count: usize) -> Vec<String> {
+/// The names of the Leases with a holder, once there are this many.
+fn held_leases(server: &ApiClient, count: usize) -> Vec<String> {
     until(server, LEASES, &format!("{count} leases that are held"), |list| {
         let held = |lease: &&Tree| !lease.str_at(&["spec", "holderIdentity"]).is_empty();
         let held: Vec<&Tree> = list.items_at(&["items"]).iter().filter(held).collect();
@@ -49,10 +49,10 @@ fn held_leases(server: &Server, count: usize) -> Vec<String> {
 }
 
 /// Runs a Job and says where its pods ran.
-fn work(server: &Server, name: &str) -> Vec<String> {
+fn work(server: &ApiClient, name: &str) -> Vec<String> {
     let job = tree!({"metadata": {"name": name}, "spec": {"completions": 4, "parallelism": 4,
         "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
-    let made = server.send("POST", JOBS, &Step::default(), job.to_json_bytes()).unwrap();
+    let made = server.send("POST", JOBS, &RequestStep::default(), job.to_json_bytes()).unwrap();
     assert_eq!(made.code, 201, "{}", made.body.to_json());
     until(server, &format!("{JOBS}/{name}"), "a Job that is complete", |job| {
         let mut conditions = job.items_at(&["status", "conditions"]).iter();
@@ -69,7 +69,7 @@ fn work(server: &Server, name: &str) -> Vec<String> {
 }
 
 /// Joins, works, leaves and comes back.
-fn nodes_come_and_go(server: &Server, kubeconfig: &Path) {
+fn nodes_come_and_go(server: &ApiClient, kubeconfig: &Path) {
     let first = join(kubeconfig, &["--sim-nodes", "2"]);
     let nodes = ready_nodes(server, 2);
     assert_eq!(held_leases(server, 2), nodes, "each node renews its lease");
@@ -104,7 +104,7 @@ fn nodes_come_and_go(server: &Server, kubeconfig: &Path) {
 
 #[test]
 fn nodes_come_and_go_at_our_own_server() {
-    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "0"]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "0"]).unwrap();
     nodes_come_and_go(&plane.server().unwrap(), plane.kubeconfig());
 }
 
@@ -113,7 +113,7 @@ fn nodes_come_and_go_at_a_real_server() {
     if let Some(reason) = real::missing() {
         return skip("nodes_come_and_go_at_a_real_server", &reason);
     }
-    let real = Real::with(&["gc", "job", "scheduler", "node"]).unwrap();
+    let real = RealCluster::with(&["gc", "job", "scheduler", "node"]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = real.kubeconfig(folder.path(), real.server.base()).unwrap();
     nodes_come_and_go(&real.server, &kubeconfig);
@@ -122,8 +122,8 @@ fn nodes_come_and_go_at_a_real_server() {
 
 #[test]
 fn what_cannot_be_run_is_said_with_exit_code_two() {
-    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "0", "--controllers", ""]).unwrap();
-    let (good, folder) = (plane.kubeconfig().display().to_string(), plane.folder());
+    let plane = EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "0", "--controllers", ""]).unwrap();
+    let (good, folder) = (plane.kubeconfig().display().to_string(), plane.directory());
     let file = |name: &str, text: &str| {
         std::fs::write(folder.join(name), text).unwrap();
         folder.join(name).display().to_string()

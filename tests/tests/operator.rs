@@ -1,13 +1,13 @@
-//! `muster operator` installed on a real Kubernetes: our scheduler for those who ask for it.
+//! `muster operator` installed on a real Kubernetes: our scheduler for pods that name it.
 
 use std::path::Path;
 
-use muster_tests::beside::{Beside, command, until};
 use muster_tests::clients::{note, skip};
-use muster_tests::differential::{Server, Step};
-use muster_tests::plane::Plane;
-use muster_tests::planes::wait_for_nodes;
-use muster_tests::real::{self, Gangs, Real};
+use muster_tests::differential::{ApiClient, RequestStep};
+use muster_tests::embedded_server::EmbeddedServer;
+use muster_tests::muster_process::{MusterProcess, command, until};
+use muster_tests::real::{self, GangSupport, RealCluster};
+use muster_tests::server_pair::wait_for_nodes;
 use muster_tree::{Tree, tree};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -20,16 +20,16 @@ const SHORT_LIVED: [&str; 6] =
     ["--certificate-lifetime", "15s", "--authority-lifetime", "60s", "--authority-pause", "5s"];
 const CERTIFICATES: &str = "/api/v1/namespaces/muster-system/secrets/muster-webhook-certs";
 
-fn lead(kubeconfig: &Path) -> Beside {
-    let mut operator = Beside::start(&OPERATOR, kubeconfig);
-    operator.says("muster is in charge at https://");
+fn lead(kubeconfig: &Path) -> MusterProcess {
+    let mut operator = MusterProcess::start(&OPERATOR, kubeconfig);
+    operator.wait_for_line("muster is in charge at https://");
     operator
 }
 
-fn create(server: &Server, name: &str, spec: &Tree) {
+fn create(server: &ApiClient, name: &str, spec: &Tree) {
     let plain = tree!({"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"});
     let pod = tree!({"metadata": {"name": name, "annotations": {"muster.dev/sim-run-seconds": "600"}}, "spec": plain.merge(spec)});
-    let made = server.send("POST", PODS, &Step::default(), pod.to_json_bytes()).unwrap();
+    let made = server.send("POST", PODS, &RequestStep::default(), pod.to_json_bytes()).unwrap();
     assert_eq!(made.code, 201, "{}", made.body.to_json());
 }
 
@@ -37,18 +37,18 @@ fn ours(more: &Tree) -> Tree {
     tree!({"schedulerName": "muster-scheduler"}).merge(more)
 }
 
-fn runs(server: &Server, name: &str) {
+fn runs(server: &ApiClient, name: &str) {
     until(server, &format!("{PODS}/{name}"), "a pod that runs", |pod| {
         (pod.str_at(&["status", "phase"]) == "Running").then_some(())
     });
 }
 
-fn holder(server: &Server) -> String {
+fn holder(server: &ApiClient) -> String {
     server.get(LEASE).unwrap().body.str_at(&["spec", "holderIdentity"]).to_owned()
 }
 
 /// A pod that matters more takes the place of another: all of them want the same port, and there are two nodes.
-fn makes_room(server: &Server) {
+fn makes_room(server: &ApiClient) {
     let port = tree!({"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 8080}]}],
         "terminationGracePeriodSeconds": 1});
     for name in ["first", "second"] {
@@ -59,7 +59,7 @@ fn makes_room(server: &Server) {
     runs(server, "urgent");
 }
 
-/// What was told of the node of the first pod.
+/// The event about the node of the first pod.
 fn told(events: &Tree) -> Vec<Tree> {
     let mine = |event: &&Tree| {
         event.str_at(&["involvedObject", "name"]) == "ours" && event.str_at(&["reason"]) == "Scheduled"
@@ -68,7 +68,7 @@ fn told(events: &Tree) -> Vec<Tree> {
 }
 
 /// Places its own pods and no others, says why not, and is followed by the next when it dies.
-fn schedules_its_own(server: &Server, kubeconfig: &Path) {
+fn schedules_its_own(server: &ApiClient, kubeconfig: &Path) {
     let first = lead(kubeconfig);
     let first_holder = holder(server);
     create(server, "anybodys", &tree!({}));
@@ -93,9 +93,9 @@ fn schedules_its_own(server: &Server, kubeconfig: &Path) {
     let told = told(&events);
     assert_eq!(told.len(), 1, "it tells once that the pod has a node");
     assert_eq!(told[0].str_at(&["reportingComponent"]), "muster-scheduler");
-    let mut second = Beside::start(&OPERATOR, kubeconfig);
+    let mut second = MusterProcess::start(&OPERATOR, kubeconfig);
     drop(first);
-    second.says("muster is in charge at https://");
+    second.wait_for_line("muster is in charge at https://");
     assert_ne!(holder(server), first_holder);
     create(server, "later", &ours(&tree!({})));
     runs(server, "later");
@@ -109,11 +109,11 @@ fn schedules_its_own_pods_at_a_real_server() {
     if let Some(reason) = real::missing() {
         return skip("schedules_its_own_pods_at_a_real_server", &reason);
     }
-    let mut real = Real::to_install_on(Gangs::Whole).unwrap();
-    let binary = muster_tests::plane::binary().unwrap();
+    let mut real = RealCluster::for_install(GangSupport::AllFields).unwrap();
+    let binary = muster_tests::embedded_server::binary().unwrap();
     let installed = real.install(&binary).unwrap();
     real.start_controllers(&["gc", "namespace", "node"]).unwrap();
-    real.join(&binary, 2).unwrap();
+    real.add_simulated_nodes(&binary, 2).unwrap();
     wait_for_nodes(&real.server, 2).unwrap();
     schedules_its_own(&real.server, &installed.kubeconfig);
     note(
@@ -127,10 +127,10 @@ fn an_installed_operator_may_renew_its_certificates() {
     if let Some(reason) = real::missing() {
         return skip("an_installed_operator_may_renew_its_certificates", &reason);
     }
-    let real = Real::to_install_on(Gangs::Whole).unwrap();
-    let installed = real.install(&muster_tests::plane::binary().unwrap()).unwrap();
-    let mut operator = Beside::start(&installed.words(&SHORT_LIVED), &installed.kubeconfig);
-    operator.says("muster is in charge at https://");
+    let real = RealCluster::for_install(GangSupport::AllFields).unwrap();
+    let installed = real.install(&muster_tests::embedded_server::binary().unwrap()).unwrap();
+    let mut operator = MusterProcess::start(&installed.args(&SHORT_LIVED), &installed.kubeconfig);
+    operator.wait_for_line("muster is in charge at https://");
     let first = real.server.get(CERTIFICATES).unwrap().body.at(&["data"]).cloned().unwrap();
     until(&real.server, CERTIFICATES, "other certificates", |secret| {
         secret.at(&["data"]).is_some_and(|data| *data != first).then_some(())
@@ -139,7 +139,7 @@ fn an_installed_operator_may_renew_its_certificates() {
 
 #[test]
 fn what_cannot_be_run_is_said_with_exit_code_two() {
-    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "0", "--controllers", ""]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "0", "--controllers", ""]).unwrap();
     for (kubeconfig, flags, words) in [
         (Path::new("/absent"), &[][..], "/absent"),
         (plane.kubeconfig(), &["--controllers", "job"], "known are scheduler"),

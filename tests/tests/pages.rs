@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use muster_tests::clients::program;
-use muster_tests::pages::{self, Player};
-use muster_tests::training::meeting_point;
+use muster_tests::doc_tests::{self, DocTester};
+use muster_tests::trainjob_fixture::lock_rendezvous_port;
 
 fn play(test: &str, page: &Path) {
     let Some(kubectl) = program("MUSTER_TEST_KUBECTL", test) else { return };
-    Player::new(&kubectl).unwrap().play(page).unwrap_or_else(|why| panic!("{why}"));
+    DocTester::new(&kubectl).unwrap().run_page(page).unwrap_or_else(|why| panic!("{why}"));
 }
 
 /// Every page with commands is played: by a test of this file or by the one that is named here.
@@ -29,14 +29,14 @@ const PLAYED: [(&str, &str); 7] = [
 #[test]
 fn every_guide_with_commands_is_played() {
     let mut with_commands = BTreeSet::new();
-    for entry in std::fs::read_dir(pages::page("guides")).unwrap() {
+    for entry in std::fs::read_dir(doc_tests::page("guides")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if !pages::commands(&path).unwrap().is_empty() {
+        if !doc_tests::commands(&path).unwrap().is_empty() {
             with_commands.insert(name.clone());
         }
         let text = std::fs::read_to_string(&path).unwrap();
-        let hidden = pages::commands_outside_of_scripts(&text);
+        let hidden = doc_tests::commands_outside_of_scripts(&text);
         assert!(hidden.is_empty(), "{name}: these lines belong in a block of `sh`: {hidden:?}");
     }
     let played: BTreeSet<String> = PLAYED.iter().map(|(page, _)| (*page).to_owned()).collect();
@@ -50,30 +50,30 @@ fn readme() -> PathBuf {
 #[test]
 fn the_readme_can_be_followed() {
     // Its examples run TrainJobs on this machine.
-    let _alone = meeting_point();
+    let _alone = lock_rendezvous_port();
     play("the_readme_can_be_followed", &readme());
 }
 
 #[test]
 fn the_guide_to_gangs_can_be_followed() {
-    play("the_guide_to_gangs_can_be_followed", &pages::page("guides/gangs.md"));
+    play("the_guide_to_gangs_can_be_followed", &doc_tests::page("guides/gangs.md"));
 }
 
 #[test]
 fn the_guide_to_queues_can_be_followed() {
     // Its examples run TrainJobs on this machine.
-    let _alone = meeting_point();
-    play("the_guide_to_queues_can_be_followed", &pages::page("guides/queueing.md"));
+    let _alone = lock_rendezvous_port();
+    play("the_guide_to_queues_can_be_followed", &doc_tests::page("guides/queueing.md"));
 }
 
 #[test]
 fn the_guide_to_jobsets_can_be_followed() {
-    play("the_guide_to_jobsets_can_be_followed", &pages::page("guides/jobset.md"));
+    play("the_guide_to_jobsets_can_be_followed", &doc_tests::page("guides/jobset.md"));
 }
 
 #[test]
 fn the_guide_to_trainjobs_can_be_followed() {
     // Its examples run TrainJobs on this machine.
-    let _alone = meeting_point();
-    play("the_guide_to_trainjobs_can_be_followed", &pages::page("guides/trainjob.md"));
+    let _alone = lock_rendezvous_port();
+    play("the_guide_to_trainjobs_can_be_followed", &doc_tests::page("guides/trainjob.md"));
 }

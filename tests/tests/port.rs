@@ -13,10 +13,10 @@ use std::fmt::Write as _;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use muster_api::port::{Api, Call, Object, Refusal};
+use muster_api::client::{Api, ApiError, ApiObject, ApiRequest};
 use muster_store::StoreOptions;
 use muster_tests::clients::note;
-use muster_tests::differential::{Answer, Normaliser, compare_trees};
+use muster_tests::differential::{HttpAnswer, Normaliser, compare_trees};
 use muster_tree::{Tree, tree};
 
 use self::makers::Maker;
@@ -26,21 +26,21 @@ use self::words::Seen;
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Performs one call and waits for its reply.
-fn perform(api: &dyn Api, call: Call) -> Result<Object, Refusal> {
+fn perform(api: &dyn Api, call: ApiRequest) -> Result<ApiObject, ApiError> {
     let (tell, told) = mpsc::channel();
-    api.call(call, Box::new(move |result| tell.send(result).unwrap()));
+    api.send(call, Box::new(move |result| tell.send(result).unwrap()));
     told.recv_timeout(PATIENCE).expect("every call has a reply")
 }
 
 /// Performs calls together and waits for their replies.
-fn together(api: &dyn Api, calls: Vec<Call>) -> Vec<Result<Object, Refusal>> {
+fn together(api: &dyn Api, calls: Vec<ApiRequest>) -> Vec<Result<ApiObject, ApiError>> {
     let (tell, told) = mpsc::channel();
-    api.together(calls, Box::new(move |results| tell.send(results).unwrap()));
+    api.send_transaction(calls, Box::new(move |results| tell.send(results).unwrap()));
     told.recv_timeout(PATIENCE).expect("every batch has a reply")
 }
 
 /// A result as it is compared: uids, times and revisions are names for "the same as before".
-fn plain(normaliser: &mut Normaliser, result: &Result<Object, Refusal>) -> Tree {
+fn plain(normaliser: &mut Normaliser, result: &Result<ApiObject, ApiError>) -> Tree {
     let body = match result {
         Ok(object) if object.revision == 0 => tree!({"object": object.tree.clone()}),
         Ok(object) => {
@@ -49,10 +49,10 @@ fn plain(normaliser: &mut Normaliser, result: &Result<Object, Refusal>) -> Tree 
         Err(refusal) => {
             let kind = format!("{refusal:?}");
             let kind = kind.split(['(', ' ']).next().unwrap_or_default();
-            tree!({"refusal": kind, "message": without_revision(&refusal.words())})
+            tree!({"refusal": kind, "message": without_revision(&refusal.message())})
         }
     };
-    normaliser.answer(&Answer { code: 0, warnings: Vec::new(), media: String::new(), body }).body
+    normaliser.answer(&HttpAnswer { code: 0, warnings: Vec::new(), media: String::new(), body }).body
 }
 
 /// The revision that a precondition named differs from store to store.
@@ -75,7 +75,7 @@ fn play(maker: &Maker) -> Vec<Tree> {
         let call = make(&seen);
         let result = perform(maker.api.as_ref(), call.clone());
         if let Ok(object) = &result {
-            seen.take(&call.on, object);
+            seen.take(&call.target, object);
         }
         plain(&mut normaliser, &result)
     });
@@ -84,9 +84,9 @@ fn play(maker: &Maker) -> Vec<Tree> {
 
 /// What stays different from the real server, and why: (row, path).
 const KNOWN: [(&str, &str); 4] = [
-    // The real text tells the error code and the key of its database.
+    // The real message contains etcd's error code and key.
     ("a binding of another incarnation", ".message"),
-    // The real server taints new nodes until a controller has seen them; ours trusts whoever makes a node.
+    // The real server taints new nodes until a controller initializes them; ours does not.
     ("a node", ".object.spec.taints"),
     ("a condition of the node", ".object.spec.taints"),
     ("another condition beside it", ".object.spec.taints"),
@@ -127,7 +127,7 @@ fn the_same_calls_mean_the_same_everywhere() {
     ];
     let stored = [&local, &ours].map(|maker| {
         let body = maker.stored(&written);
-        let answer = Answer { code: 0, warnings: Vec::new(), media: String::new(), body };
+        let answer = HttpAnswer { code: 0, warnings: Vec::new(), media: String::new(), body };
         Normaliser::new("no-such-namespace").answer(&answer).body
     });
     for difference in compare_trees(&stored[0], &stored[1]) {
@@ -147,7 +147,7 @@ fn the_same_calls_mean_the_same_everywhere() {
 fn the_same_kinds_are_there_in_process_and_over_https() {
     let makers = [Maker::local(StoreOptions::default()), Maker::ours(StoreOptions::default())];
     let [here, there] = makers.map(|maker| {
-        let mut kinds = maker.api.abilities().kinds;
+        let mut kinds = maker.api.capabilities().kinds;
         kinds.sort();
         kinds
     });

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::Command;
 
 use muster_tests::clients::{Kubectl, program};
-use muster_tests::plane::Plane;
+use muster_tests::embedded_server::EmbeddedServer;
 
 fn passes(test: &str, command: &mut Command) {
-    command.env("KUBECONFIG", Plane::shared().kubeconfig());
+    command.env("KUBECONFIG", EmbeddedServer::shared().kubeconfig());
     let output = command.output().expect("the program starts");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{test}: {out}{err}");

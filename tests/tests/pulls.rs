@@ -3,9 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use muster_tests::beside::until;
-use muster_tests::differential::{Server, Step};
-use muster_tests::plane::Plane;
+use muster_tests::differential::{ApiClient, RequestStep};
+use muster_tests::embedded_server::EmbeddedServer;
+use muster_tests::muster_process::until;
 use muster_tree::{Tree, tree};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -23,8 +23,8 @@ start) exec sleep 1 ;;
 esac
 "#;
 
-fn send(server: &Server, path: &str, object: &Tree) {
-    let answer = server.send("POST", path, &Step::default(), object.to_json_bytes()).unwrap();
+fn send(server: &ApiClient, path: &str, object: &Tree) {
+    let answer = server.send("POST", path, &RequestStep::default(), object.to_json_bytes()).unwrap();
     assert!(answer.code == 201, "{}", answer.body);
 }
 
@@ -45,7 +45,7 @@ fn engine_in(folder: &Path) -> String {
 fn a_job_whose_image_cannot_be_pulled_waits_and_does_not_fail() {
     let folder = tempfile::tempdir().unwrap();
     let path = engine_in(folder.path());
-    let plane = Plane::start_with_path(&path, &["--ephemeral", "--runtime", "podman"]).unwrap();
+    let plane = EmbeddedServer::start_with_path(&path, &["--ephemeral", "--runtime", "podman"]).unwrap();
     let server = plane.server().unwrap();
     let container = tree!({"name": "c", "image": "registry.invalid/train:1", "command": ["true"]});
     let pod = tree!({"restartPolicy": "Never", "containers": [container]});

@@ -1,26 +1,33 @@
 //! Queues on a real Kubernetes with an installed operator: the same stories, and what only a cluster has.
 
 use muster_tests::clients::note;
-use muster_tests::queues::{self, Stage, WORKLOADS};
-use muster_tests::real::Gangs;
+use muster_tests::queue_fixture::{self, QueueFixture, WORKLOADS};
+use muster_tests::real::GangSupport;
 use muster_tree::Tree;
 
 /// What is played on a stage.
-type Story = fn(&Stage);
+type Story = fn(&QueueFixture);
 
 /// Shows: 976-01, 976-07, 976-08, 976-09, 976-10, 976-22, 976-23, 976-24, 976-25, 976-26, 976-33, 976-36, 976-39, 976-68.
 #[test]
 fn queues_of_a_real_server_are_those_of_the_embedded_one() {
-    let Some(stage) = Stage::real("queues_of_a_real_server_are_those_of_the_embedded_one") else { return };
+    let Some(stage) = QueueFixture::real("queues_of_a_real_server_are_those_of_the_embedded_one") else {
+        return;
+    };
     let stories: [(&str, Story); 8] = [
-        ("a pod", queues::a_pod_by_itself_waits_for_quota),
-        ("a group", queues::a_group_starts_as_a_whole),
-        ("roles", queues::roles_are_waited_for),
-        ("a driver", |stage| queues::a_driver_has_room_for_its_workers(stage, "queue-driver.yaml")),
-        ("a driver as printed", |stage| {
-            queues::a_driver_has_room_for_its_workers(stage, "queue-driver-as-printed.yaml");
+        ("a pod", queue_fixture::a_plain_pod_is_gated_until_quota),
+        ("a group", queue_fixture::a_group_is_admitted_all_or_nothing),
+        ("roles", queue_fixture::a_group_waits_for_a_pod_of_every_role),
+        ("a driver", |stage| {
+            queue_fixture::a_driver_is_admitted_with_quota_for_its_workers(stage, "queue-driver.yaml");
         }),
-        ("teams", queues::a_team_borrows_until_the_other_wants_its_own_back),
+        ("a driver as printed", |stage| {
+            queue_fixture::a_driver_is_admitted_with_quota_for_its_workers(
+                stage,
+                "queue-driver-as-printed.yaml",
+            );
+        }),
+        ("teams", queue_fixture::borrowed_quota_is_reclaimed_by_preemption),
         ("jobs", jobs_and_sets),
         ("flavors", flavors_are_worn_and_taken_off),
     ];
@@ -30,19 +37,19 @@ fn queues_of_a_real_server_are_those_of_the_embedded_one() {
         story(&stage);
         stage.clear();
     }
-    let told = stage.complaints();
+    let told = stage.operator_log();
     assert!(!told.contains("ERROR muster"), "{told}");
     pods_are_watched_once(&stage);
     note("queues: the stories of the examples on a real server, with an installed operator");
 }
 
 /// Whatever happened, pods were listed once at most, and never watched twice at a time.
-fn pods_are_watched_once(stage: &Stage) {
+fn pods_are_watched_once(stage: &QueueFixture) {
     let is_pods = |it: &&Tree| {
         it.str_at(&["objectRef", "resource"]) == "pods" && it.str_at(&["objectRef", "name"]).is_empty()
     };
     let (mut lists, mut watches, mut open) = (0, 0, 0);
-    for event in stage.audited().iter().filter(is_pods) {
+    for event in stage.audit_events().iter().filter(is_pods) {
         match (event.str_at(&["verb"]), event.str_at(&["stage"])) {
             ("list", "ResponseComplete") => lists += 1,
             ("watch", "ResponseStarted") => (watches, open) = (watches + 1, open + 1),
@@ -59,18 +66,20 @@ fn pods_are_watched_once(stage: &Stage) {
 #[test]
 fn queued_groups_are_gangs_on_real_servers() {
     for (gangs, api_group, schedulers) in [
-        (Gangs::Whole, "scheduling.k8s.io", &["", "muster-scheduler"][..]),
-        (Gangs::Absent, "scheduling.muster.dev", &["muster-scheduler"]),
+        (GangSupport::AllFields, "scheduling.k8s.io", &["", "muster-scheduler"][..]),
+        (GangSupport::Absent, "scheduling.muster.dev", &["muster-scheduler"]),
     ] {
-        let Some(stage) = Stage::real_with("queued_groups_are_gangs_on_real_servers", gangs) else { return };
+        let Some(stage) = QueueFixture::real_with("queued_groups_are_gangs_on_real_servers", gangs) else {
+            return;
+        };
         for scheduler in schedulers {
             eprintln!("gangs of {api_group}, placed by {scheduler:?}");
-            queues::a_group_is_placed_together(&stage, api_group, scheduler);
+            queue_fixture::a_group_is_scheduled_as_a_gang(&stage, api_group, scheduler);
             stage.clear();
-            queues::a_gang_without_room_is_not_begun(&stage, scheduler);
+            queue_fixture::a_gang_without_capacity_is_not_scheduled(&stage, scheduler);
             stage.clear();
         }
-        let told = stage.complaints();
+        let told = stage.operator_log();
         assert!(!told.contains("ERROR muster"), "{told}");
     }
     note("queues: groups of pods as gangs of real servers that have such, and of those that have none");
@@ -143,32 +152,32 @@ spec:
 ";
 
 /// Whether an object is suspended.
-fn is_suspended(stage: &Stage, object: &str) -> Result<bool, String> {
+fn is_suspended(stage: &QueueFixture, object: &str) -> Result<bool, String> {
     let seen = stage.get(&[object]);
     seen.bool_at(&["spec", "suspend"]).ok_or_else(|| seen.to_json())
 }
 
 /// The name and the pod sets of the Workload of this job.
-fn workload_of(stage: &Stage, kind: &str, name: &str) -> Option<(String, Vec<(String, i64)>)> {
+fn workload_of(stage: &QueueFixture, kind: &str, name: &str) -> Option<(String, Vec<(String, i64)>)> {
     let all = stage.get(&[WORKLOADS]);
     let owned = |it: &&Tree| {
         let mut owners = it.items_at(&["metadata", "ownerReferences"]).iter();
         owners.any(|it| it.str_at(&["kind"]) == kind && it.str_at(&["name"]) == name)
     };
     let found = all.items_at(&["items"]).iter().find(owned)?.str_at(&["metadata", "name"]).to_owned();
-    let sets = stage.sets(&found);
+    let sets = stage.pod_sets(&found);
     Some((found, sets))
 }
 
 /// JobSets and Jobs wait, start, and ask anew when they want something else.
-fn jobs_and_sets(stage: &Stage) {
+fn jobs_and_sets(stage: &QueueFixture) {
     let is = |object: &'static str, want: bool| {
-        move |stage: &Stage| match is_suspended(stage, object)? {
+        move |stage: &QueueFixture| match is_suspended(stage, object)? {
             is if is == want => Ok(()),
             is => Err(format!("{object} is suspended: {is}")),
         }
     };
-    stage.quota("0");
+    stage.set_quota("0");
     stage.apply_text(JOBS);
     stage.stays("the JobSet waits", is("jobset/set", true));
     stage.stays("the Job waits", is("job/long", true));
@@ -176,15 +185,15 @@ fn jobs_and_sets(stage: &Stage) {
         Some((_, sets)) if sets == [("w".to_owned(), 2)] => Ok(()),
         other => Err(format!("{other:?}")),
     });
-    stage.quota("10m");
+    stage.set_quota("10m");
     stage.until("the Job starts", is("job/long", false));
     stage.until("the JobSet ends", |stage| {
         let set = stage.get(&["jobset", "set"]);
         if set.str_at(&["status", "terminalState"]) == "Completed" { Ok(()) } else { Err(set.to_json()) }
     });
-    stage.until("only the Job has its share", |stage| stage.uses("team", "1m"));
+    stage.until("only the Job has its share", |stage| stage.usage_is("team", "1m"));
     stage.kubectl(&["patch", "job", "long", "--type=merge", "-p", r#"{"spec": {"parallelism": 3}}"#]);
-    stage.until("it asks for more, and gets it", |stage| stage.uses("team", "3m"));
+    stage.until("it asks for more, and gets it", |stage| stage.usage_is("team", "3m"));
     stage.until("and runs again", is("job/long", false));
 }
 
@@ -239,12 +248,12 @@ fn place(object: &Tree) -> (Option<&Tree>, usize) {
     (spec.get("nodeSelector"), spec.items_at(&["tolerations"]).iter().filter(reserved).count())
 }
 
-/// What has a share goes where its flavor says; who has to leave is as it was, and comes back.
-fn flavors_are_worn_and_taken_off(stage: &Stage) {
+/// An admitted Job gets the node selector of its flavor; an evicted one is restored and requeued.
+fn flavors_are_worn_and_taken_off(stage: &QueueFixture) {
     let linux = Tree::map([("kubernetes.io/os", "linux")]);
     let worn = |object: &'static str, want: bool| {
         let linux = linux.clone();
-        move |stage: &Stage| {
+        move |stage: &QueueFixture| {
             let seen = stage.get(&[object]);
             let worn = place(&seen) == (Some(&linux), 1);
             let bare = place(&seen) == (None, 0);
@@ -268,7 +277,7 @@ fn flavors_are_worn_and_taken_off(stage: &Stage) {
     stage.apply_text(&long("Pod", "low", ""));
     stage.until("so do pods", worn("pod/low", true));
     stage.apply_text(&long("Pod", "high", ", kueue.x-k8s.io/priority-class: high"));
-    stage.until("a pod cannot wait again", |stage| match stage.look(&["pod", "low"]) {
+    stage.until("a pod cannot wait again", |stage| match stage.try_get(&["pod", "low"]) {
         Err(why) if why.contains("NotFound") => Ok(()),
         other => Err(format!("{other:?}")),
     });
@@ -282,8 +291,8 @@ fn flavors_are_worn_and_taken_off(stage: &Stage) {
     );
 }
 
-/// Both versions are the same objects; the stored one is served also while nobody converts.
-fn both_versions(stage: &Stage) {
+/// Both versions are views of the same objects; the storage version is served without a conversion webhook as well.
+fn both_versions(stage: &QueueFixture) {
     stage.apply_text(OLD);
     let [old, new] = ["v1beta1", "v1beta2"]
         .map(|version| stage.get(&[&format!("clusterqueues.{version}.kueue.x-k8s.io"), "old"]));
@@ -302,8 +311,8 @@ fn both_versions(stage: &Stage) {
     });
 }
 
-/// Only whoever could admit as well opens a gate.
-fn who_may_open_gates(stage: &Stage) {
+/// Removing the scheduling gate requires the rights to admit.
+fn who_may_open_gates(stage: &QueueFixture) {
     stage.apply_text(
         "
 apiVersion: rbac.authorization.k8s.io/v1
@@ -335,7 +344,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: muster-b
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
 ",
     );
-    stage.quota("0");
+    stage.set_quota("0");
     stage.try_apply(&pod("held", QUEUED), &["--as", "tenant"]).unwrap();
     assert!(is_gated(&stage.get(&["pod", "held"])));
     let open = r#"[{"op": "remove", "path": "/spec/schedulingGates"}]"#;
@@ -358,13 +367,13 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
     assert!(!may("patch", "workloads") && !may("update", "workloads/status"), "and give themselves nothing");
 }
 
-/// Where there is a queue for whoever names none, everybody is asked about, and nowhere else.
-fn everybody_of_a_namespace(stage: &Stage) {
-    stage.quota("0");
+/// A namespace with a default LocalQueue has webhooks for all pods; other namespaces do not.
+fn everybody_of_a_namespace(stage: &QueueFixture) {
+    stage.set_quota("0");
     stage.kubectl(&["create", "namespace", "all-wait"]);
     let queue = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: {name: default, namespace: all-wait}\n\
                  spec: {clusterQueue: team}\n";
-    let hooks = |stage: &Stage| {
+    let hooks = |stage: &QueueFixture| {
         let hooks = stage.get(&["mutatingwebhookconfiguration", "kueue-mutating-webhook-configuration"]);
         let names = hooks.items_at(&["webhooks"]).iter().map(|it| it.str_at(&["name"]).to_owned());
         names.filter(|name| name.ends_with(".muster.dev")).count()
@@ -394,7 +403,7 @@ fn everybody_of_a_namespace(stage: &Stage) {
         assert_eq!(made.str_at(&["metadata", "labels", "kueue.x-k8s.io/queue-name"]), "default", "{made}");
         assert_eq!(made.bool_at(&["spec", "suspend"]), Some(true), "{made}");
     }
-    stage.quota("10m");
+    stage.set_quota("10m");
     stage.until("whoever belongs to one who waited does not wait again", |stage| {
         let set = stage.get(&["-n", "all-wait", "jobset/set"]);
         if set.str_at(&["status", "terminalState"]) == "Completed" { Ok(()) } else { Err(set.to_json()) }
@@ -410,8 +419,8 @@ fn everybody_of_a_namespace(stage: &Stage) {
     });
 }
 
-/// Whoever may make pods could say that a queued Job has them: only the controller of Jobs is believed.
-fn who_makes_pods_of_jobs(stage: &Stage) {
+/// A tenant who creates pods could name a queued Job as their owner: only the Job controller's owner references are trusted.
+fn who_makes_pods_of_jobs(stage: &QueueFixture) {
     stage.apply_text(
         "
 apiVersion: rbac.authorization.k8s.io/v1
@@ -439,8 +448,8 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
     make("system:serviceaccount:kube-system:job-controller", "made").unwrap();
 }
 
-/// Namespaces that a cluster comes up with are nobody's.
-fn namespaces_of_the_system(stage: &Stage) {
+/// The namespaces of the system are exempt.
+fn namespaces_of_the_system(stage: &QueueFixture) {
     stage.kubectl(&["create", "namespace", "kueue-system"]);
     for namespace in ["kube-system", "kueue-system"] {
         stage.try_apply(&pod("system", QUEUED), &["-n", namespace]).unwrap();
@@ -451,9 +460,9 @@ fn namespaces_of_the_system(stage: &Stage) {
     }
 }
 
-/// While nobody answers, only those wait who have to do with queues.
-fn nobody_answers(stage: &mut Stage) {
-    stage.operator_dies();
+/// While no webhook server answers, only queued objects are rejected.
+fn nobody_answers(stage: &mut QueueFixture) {
+    stage.kill_operator();
     stage.apply_text(&pod("others", "{app: web}"));
     stage.kubectl(&["label", "pod", "others", "a=b"]);
     let why = stage.try_apply(&pod("ours", QUEUED), &[]).unwrap_err();
@@ -461,7 +470,7 @@ fn nobody_answers(stage: &mut Stage) {
     let _ = stage.get(&["clusterqueues.v1beta2.kueue.x-k8s.io", "team"]);
     let why = stage.run(&["get", "clusterqueues.v1beta1.kueue.x-k8s.io", "team"]).unwrap_err();
     assert!(why.contains("conversion webhook"), "{why}");
-    stage.operator_starts();
+    stage.start_operator();
     stage.apply_text(&pod("ours", QUEUED));
     assert!(is_gated(&stage.get(&["pod", "ours"])));
 }
@@ -469,7 +478,7 @@ fn nobody_answers(stage: &mut Stage) {
 /// Shows: 976-04.
 #[test]
 fn what_only_a_cluster_has() {
-    let Some(mut stage) = Stage::real("what_only_a_cluster_has") else { return };
+    let Some(mut stage) = QueueFixture::real("what_only_a_cluster_has") else { return };
     both_versions(&stage);
     stage.clear();
     who_may_open_gates(&stage);
@@ -477,7 +486,7 @@ fn what_only_a_cluster_has() {
     everybody_of_a_namespace(&stage);
     namespaces_of_the_system(&stage);
     stage.clear();
-    stage.quota("0");
+    stage.set_quota("0");
     nobody_answers(&mut stage);
     stage.clear();
     note(
@@ -489,24 +498,24 @@ fn what_only_a_cluster_has() {
 #[test]
 fn an_operator_by_itself_is_found_by_its_address() {
     let test = "an_operator_by_itself_is_found_by_its_address";
-    let Some(mut stage) = Stage::by_itself(test) else { return };
+    let Some(mut stage) = QueueFixture::real_without_install(test) else { return };
     both_versions(&stage);
-    let by = |stage: &Stage| {
+    let by = |stage: &QueueFixture| {
         let definition = stage.get(&["crd", "clusterqueues.kueue.x-k8s.io"]);
         definition.at(&["spec", "conversion", "webhook", "clientConfig"]).cloned().unwrap()
     };
     assert!(by(&stage).str_at(&["url"]).ends_with("/convert"), "{}", by(&stage));
-    stage.quota("0");
+    stage.set_quota("0");
     stage.apply_text(&pod("held", QUEUED));
     assert!(is_gated(&stage.get(&["pod", "held"])));
-    stage.operator_dies();
-    // Runtimes are judged by whoever was asked before, and that one is gone.
+    stage.kill_operator();
+    // Runtimes are validated by the webhook that was called before, whose server is down.
     stage.install(&["--without-runtimes"]);
     assert_eq!(by(&stage).str_at(&["service", "name"]), "muster-webhook");
     assert_eq!(by(&stage).at(&["url"]), None);
-    stage.operator_starts();
-    stage.installs(&[]).expect("somebody judges runtimes again");
+    stage.start_operator();
+    stage.reinstall(&[]).expect("somebody judges runtimes again");
     let _ = stage.get(&["clusterqueues.v1beta1.kueue.x-k8s.io", "old"]);
-    stage.quota("10m");
-    stage.until("what it held goes on", |stage| stage.none_waits(1));
+    stage.set_quota("10m");
+    stage.until("what it held goes on", |stage| stage.none_gated(1));
 }

@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use muster_tests::beside::{Beside, command, until};
 use muster_tests::clients::{note, skip};
-use muster_tests::differential::{Server, Step};
-use muster_tests::operators::wait_for;
-use muster_tests::queues::Stage;
-use muster_tests::real::{self, Gangs, Real};
-use muster_tests::visible::{
-    self, EXPLANATIONS, IN_CLUSTER_QUEUE, IN_LOCAL_QUEUE, ask, job, owners, until_told, until_wait,
-    workload_of,
+use muster_tests::differential::{ApiClient, RequestStep};
+use muster_tests::jobset_cluster::wait_for;
+use muster_tests::muster_process::{MusterProcess, command, until};
+use muster_tests::queue_fixture::QueueFixture;
+use muster_tests::real::{self, GangSupport, RealCluster};
+use muster_tests::visibility::{
+    self, EXPLANATIONS, IN_CLUSTER_QUEUE, IN_LOCAL_QUEUE, job, owners, request_operator, wait_for_pending,
+    wait_for_visibility_api, workload_of,
 };
-use muster_tests::{plane, ports};
+use muster_tests::{embedded_server, ports};
 use muster_tree::{Tree, tree};
 
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
@@ -23,10 +23,10 @@ const GROUPS: [&str; 3] = [
     "v1beta1.visibility.kueue.x-k8s.io",
     "v1beta2.visibility.kueue.x-k8s.io",
 ];
-/// An administrator, as an API server would name him.
+/// An administrator, in the form of the API server's user info.
 const ROOT: [(&str, &str); 2] = [("X-Remote-User", "root"), ("X-Remote-Group", "system:masters")];
 
-/// What is told to whom.
+/// The visibility of pending Workloads by user.
 const USERS: &str = "
 apiVersion: v1
 kind: Namespace
@@ -52,33 +52,35 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: chief}]
 
 #[test]
 fn a_real_server_tells_what_the_embedded_one_does() {
-    let Some(mut stage) = Stage::real("a_real_server_tells_what_the_embedded_one_does") else { return };
-    visible::who_waits_is_told_in_order(&stage);
+    let Some(mut stage) = QueueFixture::real("a_real_server_tells_what_the_embedded_one_does") else {
+        return;
+    };
+    visibility::pending_workloads_are_listed_in_order(&stage);
     stage.clear();
-    visible::waiting_is_explained(&stage);
+    visibility::the_pending_reason_is_explained(&stage);
     stage.clear();
-    visible::a_manifest_is_tried_without_being_made(&stage);
+    visibility::a_manifest_is_evaluated_without_being_created(&stage);
     stage.clear();
     whoever_may_is_told(&stage);
     stage.clear();
     only_the_server_is_heard(&stage);
     nobody_is_in_charge(&mut stage);
-    let told = stage.complaints();
+    let told = stage.operator_log();
     assert!(!told.contains("ERROR muster"), "{told}");
     note(
         "queues: the visibility API and explanations through a real API server, with rights and certificates",
     );
 }
 
-/// Tenants see their own queue, administrators all of it, and nobody learns of namespaces that he may not see.
-fn whoever_may_is_told(stage: &Stage) {
-    stage.quota("4m");
-    until_told(stage);
+/// Tenants list their own LocalQueue, administrators the ClusterQueue; no user learns of namespaces without read rights.
+fn whoever_may_is_told(stage: &QueueFixture) {
+    stage.set_quota("4m");
+    wait_for_visibility_api(stage);
     stage.apply_text(USERS);
     stage.try_apply(&job("greedy", "3m", ""), &["-n", "other"]).unwrap();
-    stage.until("one runs", |stage| stage.uses("team", "3m"));
+    stage.until("one runs", |stage| stage.usage_is("team", "3m"));
     stage.apply_text(&job("waits", "2m", ""));
-    until_wait(stage, &["waits"]);
+    wait_for_pending(stage, &["waits"]);
     let explained = format!("{EXPLANATIONS}/{}", workload_of(stage, "waits"));
     for (user, path, may) in [
         ("stranger", IN_LOCAL_QUEUE, false),
@@ -89,7 +91,7 @@ fn whoever_may_is_told(stage: &Stage) {
         ("tenant", &IN_LOCAL_QUEUE.replace("namespaces/default", "namespaces/other"), false),
         ("chief", IN_CLUSTER_QUEUE, true),
     ] {
-        match stage.raw(user, path) {
+        match stage.get_raw(user, path) {
             Ok(_) => assert!(may, "{user} sees {path}"),
             Err(why) => {
                 let words = format!("is forbidden: User \"{user}\" cannot get resource");
@@ -97,9 +99,9 @@ fn whoever_may_is_told(stage: &Stage) {
             }
         }
     }
-    assert_eq!(owners(&stage.raw("tenant", IN_LOCAL_QUEUE).unwrap()), ["waits"]);
+    assert_eq!(owners(&stage.get_raw("tenant", IN_LOCAL_QUEUE).unwrap()), ["waits"]);
     let holders = |user: &str| {
-        let told = stage.raw(user, &explained).unwrap();
+        let told = stage.get_raw(user, &explained).unwrap();
         let text = told.to_json();
         (told.items_at(&["holders"]).len(), text.contains("greedy"))
     };
@@ -110,11 +112,11 @@ fn whoever_may_is_told(stage: &Stage) {
 }
 
 /// Names in headers count only from the API server itself.
-fn only_the_server_is_heard(stage: &Stage) {
-    let (real, installed) = stage.behind().unwrap();
+fn only_the_server_is_heard(stage: &QueueFixture) {
+    let (real, installed) = stage.installation().unwrap();
     let (address, front) = (&installed.webhooks, real.front_proxy());
-    stage.quota("4m");
-    until_told(stage);
+    stage.set_quota("4m");
+    wait_for_visibility_api(stage);
     let folder = tempfile::tempdir().unwrap();
     let forged = another(folder.path());
     for (says, shown, headers, code) in [
@@ -123,22 +125,22 @@ fn only_the_server_is_heard(stage: &Stage) {
         ("somebody with no certificate", None, &ROOT[..], 401),
         ("somebody with a certificate of another authority", Some(&forged), &ROOT[..], 401),
     ] {
-        let (seen, _, told) = ask(address, IN_CLUSTER_QUEUE, shown, headers).unwrap();
+        let (seen, _, told) = request_operator(address, IN_CLUSTER_QUEUE, shown, headers).unwrap();
         assert_eq!(seen, code, "{says}: {told}");
         assert!(code == 200 || told.str_at(&["kind"]) == "Status", "{says}: {told}");
     }
     let stranger = [("X-Remote-User", "stranger")];
-    let (code, _, told) = ask(address, IN_CLUSTER_QUEUE, Some(&front), &stranger).unwrap();
+    let (code, _, told) = request_operator(address, IN_CLUSTER_QUEUE, Some(&front), &stranger).unwrap();
     assert_eq!((code, told.str_at(&["reason"])), (403, "Forbidden"), "{told}");
-    let (code, _, told) = ask(address, "/apis", Some(&front), &stranger).unwrap();
+    let (code, _, told) = request_operator(address, "/apis", Some(&front), &stranger).unwrap();
     assert_eq!((code, told.items_at(&["groups"]).len()), (200, 2), "{told}");
-    let (code, ..) = ask(address, "/apis", None, &ROOT).unwrap();
+    let (code, ..) = request_operator(address, "/apis", None, &ROOT).unwrap();
     assert_eq!(code, 401);
-    let (code, ..) = ask(address, "/readyz", None, &[]).unwrap();
+    let (code, ..) = request_operator(address, "/readyz", None, &[]).unwrap();
     assert_eq!(code, 200, "probes need no certificate");
 }
 
-/// The certificate of a client by the right name, and its key, from an authority that nobody knows.
+/// A client certificate with the right name, and its key, signed by an unknown CA.
 fn another(folder: &std::path::Path) -> [PathBuf; 2] {
     let authority = rcgen::KeyPair::generate().unwrap();
     let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
@@ -158,36 +160,36 @@ fn another(folder: &std::path::Path) -> [PathBuf; 2] {
     })
 }
 
-/// Without anybody in charge questions are refused, and `muster why` tells what it can; then they are answered again.
-fn nobody_is_in_charge(stage: &mut Stage) {
+/// Without a leader requests are rejected and `muster why` reports what it knows; with the next leader they are answered again.
+fn nobody_is_in_charge(stage: &mut QueueFixture) {
     stage.apply_text(&job("waits", "9m", ""));
-    until_wait(stage, &["waits"]);
-    stage.operator_dies();
-    let why = stage.raw("", IN_CLUSTER_QUEUE).unwrap_err();
+    wait_for_pending(stage, &["waits"]);
+    stage.kill_operator();
+    let why = stage.get_raw("", IN_CLUSTER_QUEUE).unwrap_err();
     assert!(why.contains("unable to handle the request") || why.contains("trying to reach service"), "{why}");
     let words = stage.why(&["job/waits"]).unwrap();
     assert!(words.contains("Job default/waits: Pending"), "{words}");
     assert!(words.contains("the server's explanation is not there"), "{words}");
-    stage.operator_starts();
-    until_wait(stage, &["waits"]);
+    stage.start_operator();
+    wait_for_pending(stage, &["waits"]);
     for name in GROUPS {
         stage.kubectl(&["wait", "--for=condition=Available", &format!("apiservice/{name}"), "--timeout=60s"]);
     }
 }
 
-/// A pod as the Deployment would make it: nobody runs it.
-fn pod(server: &Server, name: &str) {
+/// A pod as the Deployment would create it; no kubelet runs it.
+fn pod(server: &ApiClient, name: &str) {
     let safe = tree!({"allowPrivilegeEscalation": false, "runAsNonRoot": true, "capabilities": {"drop": ["ALL"]},
         "seccompProfile": {"type": "RuntimeDefault"}});
     let pod = tree!({"metadata": {"name": name}, "spec": {"schedulingGates": [{"name": "muster.dev/test"}],
         "containers": [{"name": "c", "image": "i", "securityContext": safe}]}});
     let pods = "/api/v1/namespaces/muster-system/pods";
-    let made = server.send("POST", pods, &Step::default(), pod.to_json_bytes()).unwrap();
+    let made = server.send("POST", pods, &RequestStep::default(), pod.to_json_bytes()).unwrap();
     assert_eq!(made.code, 201, "{}", made.body);
 }
 
 /// The pods by which the Service of the visibility API finds the one in charge.
-fn in_charge(server: &Server) -> Vec<String> {
+fn in_charge(server: &ApiClient) -> Vec<String> {
     let path = "/api/v1/namespaces/muster-system/pods?labelSelector=muster.dev%2Fleads%3Dtrue";
     let pods = server.get(path).unwrap().body;
     pods.items_at(&["items"]).iter().map(|it| it.str_at(&["metadata", "name"]).to_owned()).collect()
@@ -199,13 +201,13 @@ fn the_one_in_charge_is_asked() {
     if let Some(reason) = real::missing() {
         return skip("the_one_in_charge_is_asked", &reason);
     }
-    let real = Real::to_install_on(Gangs::Whole).unwrap();
-    let installed = real.install(&plane::binary().unwrap()).unwrap();
+    let real = RealCluster::for_install(GangSupport::AllFields).unwrap();
+    let installed = real.install(&embedded_server::binary().unwrap()).unwrap();
     let free = format!("127.0.0.1:{}", ports::free());
     let starts = |pod: &str, address: &str| {
         let words = ["operator", "--webhook-service", "muster-webhook", "--webhook-listen", address];
         let mut command = command(&words, &installed.kubeconfig);
-        Beside::of(command.env("POD_NAME", pod).stderr(Stdio::null()))
+        MusterProcess::spawn(command.env("POD_NAME", pod).stderr(Stdio::null()))
     };
     for name in ["one", "two"] {
         pod(&real.server, name);
@@ -219,7 +221,7 @@ fn the_one_in_charge_is_asked() {
     let front = real.front_proxy();
     let queue = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/nobody/pendingworkloads";
     let answers = |address: &str, want: u16| {
-        wait_for("it answers", || match ask(address, queue, Some(&front), &ROOT)? {
+        wait_for("it answers", || match request_operator(address, queue, Some(&front), &ROOT)? {
             (code, later, told) if code == want => {
                 assert_eq!(later, if want == 503 { "1" } else { "" }, "{told}");
                 Ok(())
@@ -228,13 +230,14 @@ fn the_one_in_charge_is_asked() {
         });
     };
     let mut first = starts("one", &installed.webhooks);
-    first.says("muster is in charge");
+    first.wait_for_line("muster is in charge");
     is_marked("one");
     let second = starts("two", &free);
     // There is no such queue, which only the one in charge can know.
     answers(&installed.webhooks, 404);
     answers(&free, 503);
-    let (code, ..) = ask(&free, "/apis/visibility.kueue.x-k8s.io/v1beta2", Some(&front), &ROOT).unwrap();
+    let (code, ..) =
+        request_operator(&free, "/apis/visibility.kueue.x-k8s.io/v1beta2", Some(&front), &ROOT).unwrap();
     assert_eq!(code, 200, "what there is to ask is told by all");
     drop(first);
     wait_for("the other is in charge", || match in_charge(&real.server) {
@@ -245,13 +248,13 @@ fn the_one_in_charge_is_asked() {
     drop(second);
 }
 
-/// Whoever runs no queues leaves Kueue's things to another who does.
+/// An operator without queue controllers leaves Kueue's APIService to Kueue.
 #[test]
 fn without_queues_another_may_have_them() {
     if let Some(reason) = real::missing() {
         return skip("without_queues_another_may_have_them", &reason);
     }
-    let mut real = Real::with(&["gc", "namespace"]).unwrap();
+    let mut real = RealCluster::with(&["gc", "namespace"]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config.yaml");
     let text = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\ncontrollers: ['*', '-queue']\n\
@@ -265,18 +268,18 @@ fn without_queues_another_may_have_them() {
             "resources": ["xs"], "operations": ["CREATE"]}]});
     let theirs = tree!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": "kueue-mutating-webhook-configuration"}, "webhooks": [hook]});
-    let made = real.server.send("POST", HOOKS, &Step::default(), theirs.to_json_bytes()).unwrap();
+    let made = real.server.send("POST", HOOKS, &RequestStep::default(), theirs.to_json_bytes()).unwrap();
     assert_eq!(made.code, 201, "{}", made.body);
     let spec = tree!({"group": "visibility.kueue.x-k8s.io", "version": "v1beta2", "groupPriorityMinimum": 100,
         "versionPriority": 100, "insecureSkipTLSVerify": true,
         "service": {"namespace": "kueue-system", "name": "kueue-visibility-server", "port": 443}});
     let group = tree!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
         "metadata": {"name": (GROUPS[2])}, "spec": spec});
-    let group = real.server.send("POST", SERVICES, &Step::default(), group.to_json_bytes()).unwrap();
+    let group = real.server.send("POST", SERVICES, &RequestStep::default(), group.to_json_bytes()).unwrap();
     assert_eq!(group.code, 201, "{}", group.body);
-    let binary = plane::binary().unwrap();
+    let binary = embedded_server::binary().unwrap();
     let installed = real.install_with(&binary, &["--config", &config]).unwrap();
-    real.operate_as(&binary, &installed, &["--config", &config]).unwrap();
+    real.start_installed_operator(&binary, &installed, &["--config", &config]).unwrap();
     let ours = format!("{HOOKS}/jobset-mutating-webhook-configuration");
     until(&real.server, &ours, "ours are kept", |it| {
         let trusts = |hook: &Tree| !hook.str_at(&["clientConfig", "caBundle"]).is_empty();

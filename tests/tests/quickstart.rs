@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use muster_tests::clients::skip;
-use muster_tests::plane::binary;
+use muster_tests::embedded_server::binary;
 use tempfile::TempDir;
 
-/// Nobody: a user without rights.
+/// The user `nobody`, without rights.
 const NOBODY: &str = "65534";
 /// What stands around the recording.
 const BEGIN: &str =
@@ -21,12 +21,11 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// Whose processes they are.
+/// The owner of the processes.
 #[derive(Clone, Copy, Debug)]
 enum User {
-    /// Whoever runs the tests.
+    /// The user that runs the tests.
     Same,
-    /// One without rights.
     Nobody,
 }
 

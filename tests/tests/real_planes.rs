@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use muster_tests::clients::skip;
-use muster_tests::differential::Server;
-use muster_tests::operators::post;
-use muster_tests::plane::binary;
-use muster_tests::planes::wait_for_nodes;
-use muster_tests::real::{self, Gangs, Real};
+use muster_tests::differential::ApiClient;
+use muster_tests::embedded_server::binary;
+use muster_tests::jobset_cluster::post;
+use muster_tests::real::{self, GangSupport, RealCluster};
+use muster_tests::server_pair::wait_for_nodes;
 use muster_tree::{Tree, tree};
 
-/// Every object of a server by its path and name, and the rules of its roles. Events tell of the past and are left out.
-fn inventory(server: &Server) -> BTreeSet<String> {
+/// Every object of a server by its path and name, and the rules of its roles. Events are left out.
+fn inventory(server: &ApiClient) -> BTreeSet<String> {
     let groups = server.get("/apis").unwrap().body;
     let versions = groups.items_at(&["groups"]).iter();
     let versions = versions.map(|it| format!("/apis/{}", it.str_at(&["preferredVersion", "groupVersion"])));
@@ -35,13 +35,13 @@ fn inventory(server: &Server) -> BTreeSet<String> {
 }
 
 /// Leaves what tests leave: an installation, nodes, a namespace, and objects that finalizers hold.
-fn use_it(real: &mut Real) {
+fn use_it(real: &mut RealCluster) {
     let binary = binary().unwrap();
     let installed = real.install(&binary).unwrap();
     real.start_controllers(&["gc", "namespace", "job", "node", "role"]).unwrap();
-    real.join(&binary, 2).unwrap();
+    real.add_simulated_nodes(&binary, 2).unwrap();
     wait_for_nodes(&real.server, 2).unwrap();
-    let _operator = real.operate_as(&binary, &installed, &[]).unwrap();
+    let _operator = real.start_installed_operator(&binary, &installed, &[]).unwrap();
     let container = tree!([{"name": "c", "image": "i"}]);
     let held = tree!({"name": "held", "finalizers": ["example.org/held"]});
     let queue = tree!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": {}});
@@ -61,7 +61,7 @@ fn a_server_that_is_used_again_is_as_new() {
     if let Some(reason) = real::missing() {
         return skip("a_server_that_is_used_again_is_as_new", &reason);
     }
-    let start = || Real::with_gangs(Gangs::Absent).unwrap();
+    let start = || RealCluster::with_gang_support(GangSupport::Absent).unwrap();
     let mut real = start();
     let (address, before) = (real.server.base().to_owned(), inventory(&real.server));
     use_it(&mut real);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use muster_tests::plane::{Plane, binary};
+use muster_tests::embedded_server::{EmbeddedServer, binary};
 use muster_tree::Tree;
 use tempfile::TempDir;
 
@@ -13,7 +13,7 @@ struct Runs {
     folder: TempDir,
 }
 
-/// A Job whose simulated pods end with this code.
+/// A Job whose simulated pods exit with this code.
 fn job(name: &str, code: i64) -> String {
     format!(
         "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec:\n  backoffLimit: 0\n  completions: 2\n  parallelism: 2
@@ -25,7 +25,7 @@ fn job(name: &str, code: i64) -> String {
 /// A Pod that no node has room for.
 const TOO_LARGE: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: large}
 spec: {containers: [{name: c, image: x, resources: {requests: {cpu: '10000'}}}]}\n";
-/// A Pod for a node that somebody may label later.
+/// A Pod for a node label that is set later.
 const ELSEWHERE: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: elsewhere}
 spec: {nodeSelector: {place: elsewhere}, containers: [{name: c, image: x}]}\n";
 
@@ -211,7 +211,7 @@ fn signals_end_the_work() {
         let mut rest = String::new();
         std::io::Read::read_to_string(&mut stderr, &mut rest).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(want), "{rest}");
-        assert!(rest.contains("ending the work"), "{rest}");
+        assert!(rest.contains("Stopping (Ctrl-C again to force)"), "{rest}");
     }
 }
 
@@ -277,7 +277,7 @@ fn ranks_and_standard_input() {
 /// On a server that stays: what was made is gone afterwards, what was there before is not.
 #[test]
 fn another_server_is_left_as_it_was() {
-    let plane = Plane::shared();
+    let plane = EmbeddedServer::shared();
     let server = plane.server().unwrap();
     let runs = Runs::new();
     let config = |name: &str, value: &str| {

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use muster_tests::differential::Step;
-use muster_tests::plane::{Mortal, binary};
+use muster_tests::differential::RequestStep;
+use muster_tests::embedded_server::{RestartableServer, binary};
 use muster_tree::{Tree, tree};
 use tempfile::TempDir;
 
@@ -23,7 +23,7 @@ fn snapshot(what: &str, file: &Path, data: &Path) -> Output {
     command.args(["snapshot", what]).arg(file).arg("--data-dir").arg(data).output().unwrap()
 }
 
-fn fill(server: &Mortal) {
+fn fill(server: &RestartableServer) {
     let server = server.server().unwrap();
     for n in 0..20 {
         let name = format!("m{n}");
@@ -36,13 +36,13 @@ fn fill(server: &Mortal) {
         for (path, body) in
             [("/api/v1/namespaces/default/configmaps", map), ("/apis/batch/v1/namespaces/default/jobs", job)]
         {
-            let answer = server.send("POST", path, &Step::default(), body.to_json_bytes()).unwrap();
+            let answer = server.send("POST", path, &RequestStep::default(), body.to_json_bytes()).unwrap();
             assert_eq!(answer.code, 201, "{}", answer.body);
         }
     }
 }
 
-fn lists(server: &Mortal) -> Vec<Vec<Tree>> {
+fn lists(server: &RestartableServer) -> Vec<Vec<Tree>> {
     let server = server.server().unwrap();
     LISTS.iter().map(|path| server.get(path).unwrap().body.items_at(&["items"]).to_vec()).collect()
 }
@@ -51,35 +51,35 @@ fn lists(server: &Mortal) -> Vec<Vec<Tree>> {
 fn all_objects_come_back() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("saved");
-    let mut first = Mortal::start().unwrap();
+    let mut first = RestartableServer::start().unwrap();
     fill(&first);
     let before = lists(&first);
     assert!(before[1].len() >= 20 && before[2].len() == 20);
 
-    let in_use = snapshot("save", &file, &first.data());
+    let in_use = snapshot("save", &file, &first.data_dir());
     let words = String::from_utf8(in_use.stderr).unwrap();
     assert_eq!(in_use.status.code(), Some(2), "{words}");
     assert!(words.contains("is in use by muster (pid "), "{words}");
     assert!(!file.exists());
 
     first.kill();
-    let saved = snapshot("save", &file, &first.data());
+    let saved = snapshot("save", &file, &first.data_dir());
     assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
-    let refused = snapshot("restore", &file, &first.data());
+    let refused = snapshot("restore", &file, &first.data_dir());
     let words = String::from_utf8(refused.stderr).unwrap();
     assert!(refused.status.code() == Some(2) && words.contains("is not empty"), "{words}");
 
-    let mut second = Mortal::start().unwrap();
+    let mut second = RestartableServer::start().unwrap();
     second.kill();
-    std::fs::remove_dir_all(second.data()).unwrap();
-    let restored = snapshot("restore", &file, &second.data());
+    std::fs::remove_dir_all(second.data_dir()).unwrap();
+    let restored = snapshot("restore", &file, &second.data_dir());
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
-    second.revive().unwrap();
+    second.restart().unwrap();
     assert_eq!(lists(&second), before, "the same objects with the same revisions");
     is_private(&file);
 }
 
-/// Whoever reads the file has the keys.
+/// The file contains private keys.
 fn is_private(file: &Path) {
     use std::os::unix::fs::PermissionsExt;
     assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);

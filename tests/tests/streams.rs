@@ -7,14 +7,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use muster_tests::clients::{Kubectl, assert_has, eventually, program, skip};
-use muster_tests::plane::{Plane, binary};
-use muster_tests::real::{self, Real};
+use muster_tests::clients::{Kubectl, assert_contains, eventually, program, skip};
+use muster_tests::embedded_server::{EmbeddedServer, binary};
+use muster_tests::real::{self, RealCluster};
 
-/// A server whose only node is this machine.
-fn local() -> &'static Plane {
-    static PLANE: OnceLock<Plane> = OnceLock::new();
-    PLANE.get_or_init(|| Plane::start(&["--ephemeral"]).expect("muster up is ready"))
+/// A server whose only node is the host.
+fn local() -> &'static EmbeddedServer {
+    static PLANE: OnceLock<EmbeddedServer> = OnceLock::new();
+    PLANE.get_or_init(|| EmbeddedServer::start(&["--ephemeral"]).expect("muster up is ready"))
 }
 
 fn kubectl(test: &str) -> Option<Kubectl> {
@@ -23,7 +23,7 @@ fn kubectl(test: &str) -> Option<Kubectl> {
 
 const STAYS: &str = "trap 'exit 0' TERM; while :; do sleep 0.1; done";
 
-/// A pod with these containers, each a name and what a shell is told to do.
+/// A pod with these containers, each a name and a shell command.
 fn pod(kubectl: &Kubectl, name: &str, containers: &[(&str, &str)], more: &str) {
     let listed: Vec<String> = containers
         .iter()
@@ -63,7 +63,7 @@ fn logs_in_all_their_forms() {
     eventually("all lines", || {
         let mut lines: Vec<String> =
             kubectl.run(&["logs", "two", "-c", "a"]).out.lines().map(str::to_owned).collect();
-        // Two outputs are two pipes: which is read first is nobody's promise.
+        // stdout and stderr are two pipes: the order between them is not defined.
         lines.sort_unstable();
         if lines == ["one", "three", "two"] { Ok(()) } else { Err(lines) }
     });
@@ -77,15 +77,15 @@ fn logs_in_all_their_forms() {
     assert!(stamp.starts_with("20") && stamp.ends_with('Z') && stamp.contains('.'), "{stamped}");
     assert_eq!(rest, "other\n");
     let all = kubectl.ok(&["logs", "two", "--all-containers", "--prefix"]);
-    assert_has(&all, &["[pod/two/a] one\n", "[pod/two/a] two\n", "[pod/two/b] other\n"]);
-    assert_has(&kubectl.ok(&["logs", "-l", "app=streams", "-c", "b"]), &["other\n"]);
-    let refused = kubectl.run(&["logs", "two", "-c", "x"]).refused();
-    assert_has(&refused, &["container x is not valid for pod two"]);
+    assert_contains(&all, &["[pod/two/a] one\n", "[pod/two/a] two\n", "[pod/two/b] other\n"]);
+    assert_contains(&kubectl.ok(&["logs", "-l", "app=streams", "-c", "b"]), &["other\n"]);
+    let refused = kubectl.run(&["logs", "two", "-c", "x"]).expect_failure();
+    assert_contains(&refused, &["container x is not valid for pod two"]);
     let raw = format!("/api/v1/namespaces/{}/pods/two/log", kubectl.namespace);
-    let refused = kubectl.run(&["get", "--raw", &raw]).refused();
-    assert_has(&refused, &["a container name must be specified for pod two, choose one of: [a b]"]);
-    let refused = kubectl.run(&["logs", "two", "-c", "a", "--previous"]).refused();
-    assert_has(&refused, &["previous terminated container \"a\" in pod \"two\" not found"]);
+    let refused = kubectl.run(&["get", "--raw", &raw]).expect_failure();
+    assert_contains(&refused, &["a container name must be specified for pod two, choose one of: [a b]"]);
+    let refused = kubectl.run(&["logs", "two", "-c", "a", "--previous"]).expect_failure();
+    assert_contains(&refused, &["previous terminated container \"a\" in pod \"two\" not found"]);
 }
 
 #[test]
@@ -132,10 +132,10 @@ fn a_container_that_has_not_begun_says_so() {
         let said = kubectl.run(&["logs", "later", "-c", "first"]);
         if said.success { Ok(()) } else { Err(said.err) }
     });
-    let refused = kubectl.run(&["logs", "later", "-c", "a"]).refused();
-    assert_has(&refused, &["container \"a\" in pod \"later\" is waiting to start: PodInitializing"]);
-    let refused = kubectl.run(&["exec", "later", "-c", "a", "--", "true"]).refused();
-    assert_has(&refused, &["container not found (\"a\")"]);
+    let refused = kubectl.run(&["logs", "later", "-c", "a"]).expect_failure();
+    assert_contains(&refused, &["container \"a\" in pod \"later\" is waiting to start: PodInitializing"]);
+    let refused = kubectl.run(&["exec", "later", "-c", "a", "--", "true"]).expect_failure();
+    assert_contains(&refused, &["container not found (\"a\")"]);
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn commands_run_inside_and_give_their_codes() {
     assert_eq!(kubectl.ok(&["exec", "runs", "--", "echo", "a b"]), "a b\n");
     let said = kubectl.run(&["exec", "runs", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
     assert_eq!((said.out.as_str(), said.code), ("out\n", Some(7)));
-    assert_has(&said.err, &["err\n", "command terminated with exit code 7"]);
-    let refused = kubectl.run(&["exec", "runs", "--", "/no/such/program"]).refused();
-    assert_has(&refused, &["/no/such/program"]);
+    assert_contains(&said.err, &["err\n", "command terminated with exit code 7"]);
+    let refused = kubectl.run(&["exec", "runs", "--", "/no/such/program"]).expect_failure();
+    assert_contains(&refused, &["/no/such/program"]);
     assert_eq!(kubectl.ok(&["exec", "runs", "--", "hostname"]), "runs\n", "inside, not beside");
 
     let long = "0123456789abcdef".repeat(20_000);
@@ -203,7 +203,7 @@ fn attaching_to_what_listens() {
     pod(&kubectl, "ear", &[("listens", listens)], "  restartPolicy: Never\n");
     until_ready(&kubectl, "ear");
     let said = kubectl.ok_with(&["attach", "-i", "ear"], "hello\nend\n");
-    assert_has(&said, &["heard hello\n", "heard end\n"]);
+    assert_contains(&said, &["heard hello\n", "heard end\n"]);
     eventually("its end", || {
         let phase = kubectl.ok(&["get", "pod", "ear", "-o", "jsonpath={.status.phase}"]);
         if phase == "Succeeded" { Ok(()) } else { Err(phase) }
@@ -257,7 +257,7 @@ spec:
     let forwarding = kubectl.watch(&["port-forward", "pod/web", ":8000", ":1"]);
     let mut ports = Vec::new();
     eventually("two ports", || {
-        let seen = forwarding.seen();
+        let seen = forwarding.output();
         let lines = seen.lines().filter_map(|line| line.strip_prefix("Forwarding from 127.0.0.1:"));
         ports = lines.filter_map(|rest| rest.split(' ').next()?.parse::<u16>().ok()).collect();
         if ports.len() == 2 { Ok(()) } else { Err(seen) }
@@ -292,8 +292,8 @@ fn a_real_api_server_reaches_the_pods_of_this_machine() {
     if let Some(reason) = real::missing() {
         return skip("streams_on_real", &reason);
     }
-    let mut real = Real::with(&["scheduler", "node"]).unwrap();
-    real.join_local(&binary().unwrap(), "here", "namespaces").unwrap();
+    let mut real = RealCluster::with(&["scheduler", "node"]).unwrap();
+    real.add_local_node(&binary().unwrap(), "here", "namespaces").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let config = real.kubeconfig(folder.path(), real.server.base()).unwrap();
     let manifest = format!(
@@ -312,7 +312,7 @@ fn a_real_api_server_reaches_the_pods_of_this_machine() {
     let said = on_real(&config, &["exec", "-i", "p", "--", "sh", "-c", "cat; exit 7"], "typed");
     assert_eq!((said.0.as_str(), said.2), ("typed", Some(7)), "{said:?}");
     let refused = on_real(&config, &["logs", "p", "--previous"], "");
-    assert_has(&refused.1, &["previous terminated container \"a\" in pod \"p\" not found"]);
+    assert_contains(&refused.1, &["previous terminated container \"a\" in pod \"p\" not found"]);
 }
 
 fn passes(test: &str, command: &mut Command) {

@@ -5,22 +5,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use muster_tests::beside::Beside;
 use muster_tests::clients::{note, program, skip};
-use muster_tests::corpus::jobset_definition;
-use muster_tests::differential::Server;
-use muster_tests::operators::{
-    JOBS, PODS, SERVICES, SETS, end, items, label, name, patch, plane_with, post, replicated, wait_for,
+use muster_tests::corpus::jobset_crd;
+use muster_tests::differential::ApiClient;
+use muster_tests::doc_tests;
+use muster_tests::jobset_cluster::{
+    JOBS, JOBSETS, PODS, SERVICES, items, jobset_cluster_with, jobset_label, name, patch, post,
+    replicated_job, terminate_pod, wait_for,
 };
-use muster_tests::pages;
-use muster_tests::peer::{self, Limits, Upstream};
+use muster_tests::muster_process::MusterProcess;
 use muster_tests::ports;
-use muster_tests::proxy::{Proxy, Seen};
-use muster_tests::real::{self, Real};
+use muster_tests::proxy::{Proxy, RecordedRequest};
+use muster_tests::real::{self, RealCluster};
+use muster_tests::upstream_jobset::{self, ClientLimits, UpstreamController};
 use muster_tree::{Tree, tree};
 
 const NODES: usize = 8;
-/// The definition.
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io";
 /// How long all has to be still before it counts as still.
 const STILL: Duration = Duration::from_secs(3);
@@ -38,9 +38,8 @@ const KINDS: [&str; 10] = [
     "coordinator",
 ];
 
-/// One of each.
 fn jobset(kind: &str) -> Tree {
-    let (a, b) = (replicated("a", 1), replicated("b", 2));
+    let (a, b) = (replicated_job("a", 1), replicated_job("b", 2));
     let after = b.with(&["dependsOn"], tree!([{"name": "a", "status": "Complete"}]));
     let both = Tree::list(vec![a.clone(), b.clone()]);
     let restarts = tree!({"maxRestarts": 3});
@@ -70,16 +69,19 @@ fn jobset(kind: &str) -> Tree {
 #[test]
 fn from_upstream_to_ours_and_back() {
     let test = "from_upstream_to_ours_and_back";
-    if let Some(reason) = real::missing().or_else(peer::missing) {
+    if let Some(reason) = real::missing().or_else(upstream_jobset::missing) {
         return skip(test, &reason);
     }
-    let definition = match jobset_definition() {
+    let definition = match jobset_crd() {
         Ok(definition) => definition.to_json_bytes(),
         Err(reason) => return skip(test, &reason),
     };
-    let mut real =
-        plane_with(|real| real.define(definition), &["gc", "namespace", "job", "node", "scheduler"]).unwrap();
-    real.join(&muster_tests::plane::binary().unwrap(), NODES).unwrap();
+    let mut real = jobset_cluster_with(
+        |real| real.create_crd(definition),
+        &["gc", "namespace", "job", "node", "scheduler"],
+    )
+    .unwrap();
+    real.add_simulated_nodes(&muster_tests::embedded_server::binary().unwrap(), NODES).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let upstream = begin(&mut real, folder.path());
     let before = lived_under_upstream(&real.server);
@@ -89,7 +91,7 @@ fn from_upstream_to_ours_and_back() {
     let ours = take_over(&real.server, &proxy, folder.path());
     let after = still(&real.server);
     assert_eq!(before.lasting, after.lasting, "what runs goes on as it is");
-    tell(&proxy.since(0), &before, &after);
+    tell(&proxy.requests_since(0), &before, &after);
     goes_on(&real.server);
 
     let before = still(&real.server);
@@ -109,16 +111,16 @@ fn from_upstream_to_ours_and_back() {
 }
 
 /// Starts upstream's controller and has the server ask it.
-fn begin(real: &mut Real, folder: &Path) -> Upstream {
-    let upstream = peer::start(real, folder, Limits::Stock).unwrap();
+fn begin(real: &mut RealCluster, folder: &Path) -> UpstreamController {
+    let upstream = upstream_jobset::start(real, folder, ClientLimits::Stock).unwrap();
     upstream.register(&real.server).unwrap();
     upstream
 }
 
-/// Creates a JobSet as soon as somebody admits it, and waits for its Jobs.
-fn asked(server: &Server, kind: &str) {
+/// Creates a JobSet as soon as a webhook admits it, and waits for its Jobs.
+fn asked(server: &ApiClient, kind: &str) {
     wait_for("JobSets are admitted", || {
-        let made = post(server, SETS, &jobset(kind))?;
+        let made = post(server, JOBSETS, &jobset(kind))?;
         if matches!(made.code, 201 | 409) { Ok(()) } else { Err(made.body.to_json()) }
     });
     wait_for("its Jobs", || {
@@ -127,12 +129,12 @@ fn asked(server: &Server, kind: &str) {
     });
 }
 
-fn jobs_of(server: &Server, set: &str) -> Vec<Tree> {
-    items(server, JOBS).into_iter().filter(|job| label(job, "jobset-name") == set).collect()
+fn jobs_of(server: &ApiClient, set: &str) -> Vec<Tree> {
+    items(server, JOBS).into_iter().filter(|job| jobset_label(job, "jobset-name") == set).collect()
 }
 
 /// The pod of this Job that runs.
-fn pod_of(server: &Server, job: &str) -> Tree {
+fn pod_of(server: &ApiClient, job: &str) -> Tree {
     let mut found = Tree::Null;
     wait_for("a pod that runs", || {
         let pods = items(server, PODS);
@@ -146,21 +148,21 @@ fn pod_of(server: &Server, job: &str) -> Tree {
     found
 }
 
-fn has_status(server: &Server, set: &str, key: &str, want: &Tree) {
+fn has_status(server: &ApiClient, set: &str, key: &str, want: &Tree) {
     wait_for(&format!("{set} whose {key} is {want}"), || {
-        let set = server.get(&format!("{SETS}/{set}"))?.body;
+        let set = server.get(&format!("{JOBSETS}/{set}"))?.body;
         let found = set.at(&["status", key]).cloned().unwrap_or_default();
         if found == *want { Ok(()) } else { Err(found.to_json()) }
     });
 }
 
-fn lived_under_upstream(server: &Server) -> World {
+fn lived_under_upstream(server: &ApiClient) -> World {
     for kind in KINDS {
         asked(server, kind);
     }
-    end(server, &pod_of(server, "finished-a-0"), 0);
+    terminate_pod(server, &pod_of(server, "finished-a-0"), 0);
     has_status(server, "finished", "terminalState", &"Completed".into());
-    end(server, &pod_of(server, "restarted-b-1"), 1);
+    terminate_pod(server, &pod_of(server, "restarted-b-1"), 1);
     has_status(server, "restarted", "restarts", &1.into());
     for job in [
         "plain-b-0",
@@ -177,9 +179,9 @@ fn lived_under_upstream(server: &Server) -> World {
 }
 
 /// The definition of ours over that of upstream, and our operator.
-fn take_over(server: &Server, proxy: &Proxy, folder: &Path) -> Beside {
-    let binary = muster_tests::plane::binary().unwrap();
-    let definition = real::definition(&binary, real::JOBSETS).unwrap();
+fn take_over(server: &ApiClient, proxy: &Proxy, folder: &Path) -> MusterProcess {
+    let binary = muster_tests::embedded_server::binary().unwrap();
+    let definition = real::crd_manifest(&binary, real::JOBSET_CRD).unwrap();
     let path = format!("{DEFINITION}?fieldManager=kubectl&force=true");
     let applied = patch(server, &path, "apply", &definition).unwrap();
     assert_eq!(applied.code, 200, "{}", applied.body.to_json());
@@ -188,22 +190,20 @@ fn take_over(server: &Server, proxy: &Proxy, folder: &Path) -> Beside {
     let config = std::fs::read_to_string(folder.join("kubeconfig")).unwrap();
     std::fs::write(kubeconfig.join("kubeconfig"), config.replace(server.base(), &proxy.base())).unwrap();
     let words = ["operator", "--controllers", "jobset"];
-    let mut ours = Beside::start(&words, &kubeconfig.join("kubeconfig"));
-    ours.says("muster is in charge at https://");
+    let mut ours = MusterProcess::start(&words, &kubeconfig.join("kubeconfig"));
+    ours.wait_for_line("muster is in charge at https://");
     ours
 }
 
-/// What there is.
 struct World {
     /// What must not change: UIDs, whether it goes, and restarts.
     lasting: BTreeMap<String, String>,
-    /// The revisions.
     revisions: BTreeMap<String, String>,
 }
 
-fn world(server: &Server) -> World {
+fn world(server: &ApiClient) -> World {
     let (mut lasting, mut revisions) = (BTreeMap::new(), BTreeMap::new());
-    for (path, kind) in [(SETS, "JobSet"), (JOBS, "Job"), (PODS, "Pod"), (SERVICES, "Service")] {
+    for (path, kind) in [(JOBSETS, "JobSet"), (JOBS, "Job"), (PODS, "Pod"), (SERVICES, "Service")] {
         for object in items(server, path) {
             let key = format!("{kind} {}", name(&object));
             let meta = |key: &str| object.str_at(&["metadata", key]).to_owned();
@@ -216,8 +216,8 @@ fn world(server: &Server) -> World {
 }
 
 /// Whether every Job that is to run does, and none is left of an attempt before.
-fn all_run(server: &Server) -> Result<(), String> {
-    let sets = items(server, SETS);
+fn all_run(server: &ApiClient) -> Result<(), String> {
+    let sets = items(server, JOBSETS);
     let restarts = |of: &str| {
         let set = sets.iter().find(|set| name(set) == of);
         set.and_then(|set| set.int_at(&["status", "restarts"])).unwrap_or(0).to_string()
@@ -228,7 +228,7 @@ fn all_run(server: &Server) -> Result<(), String> {
         });
         let rests = ended || job.bool_at(&["spec", "suspend"]) == Some(true);
         let runs = job.int_at(&["status", "ready"]) == job.int_at(&["spec", "parallelism"]);
-        (rests || runs) && label(job, "restart-attempt") == restarts(label(job, "jobset-name"))
+        (rests || runs) && jobset_label(job, "restart-attempt") == restarts(jobset_label(job, "jobset-name"))
     };
     match items(server, JOBS).iter().find(|job| !settled(job)) {
         None => Ok(()),
@@ -237,7 +237,7 @@ fn all_run(server: &Server) -> Result<(), String> {
 }
 
 /// All, when all run that should and nothing has changed for a while.
-fn still(server: &Server) -> World {
+fn still(server: &ApiClient) -> World {
     wait_for("all Jobs run", || all_run(server));
     let mut last = world(server);
     wait_for("nothing changes any more", || {
@@ -251,7 +251,7 @@ fn still(server: &Server) -> World {
 }
 
 /// What ours wrote, and what of it changed an object that was there before.
-fn tell(seen: &[Seen], before: &World, after: &World) {
+fn tell(seen: &[RecordedRequest], before: &World, after: &World) {
     let mut writes: BTreeMap<String, usize> = BTreeMap::new();
     for write in seen.iter().filter(|it| it.method != "GET" && !it.path.contains("/leases")) {
         let sort = write.path.split('/').find(|word| {
@@ -275,11 +275,12 @@ fn tell(seen: &[Seen], before: &World, after: &World) {
 }
 
 /// A failing one restarts, a dependent one starts, a suspended one resumes, a finished one stays.
-fn goes_on(server: &Server) {
-    end(server, &pod_of(server, "plain-b-0"), 1);
-    end(server, &pod_of(server, "restarted-b-0"), 1);
-    end(server, &pod_of(server, "ordered-a-0"), 0);
-    let resumed = patch(server, &format!("{SETS}/suspended"), "merge", &tree!({"spec": {"suspend": false}}));
+fn goes_on(server: &ApiClient) {
+    terminate_pod(server, &pod_of(server, "plain-b-0"), 1);
+    terminate_pod(server, &pod_of(server, "restarted-b-0"), 1);
+    terminate_pod(server, &pod_of(server, "ordered-a-0"), 0);
+    let resumed =
+        patch(server, &format!("{JOBSETS}/suspended"), "merge", &tree!({"spec": {"suspend": false}}));
     assert_eq!(resumed.unwrap().code, 200);
     has_status(server, "plain", "restarts", &1.into());
     has_status(server, "restarted", "restarts", &2.into());
@@ -287,7 +288,7 @@ fn goes_on(server: &Server) {
     {
         pod_of(server, job);
     }
-    end(server, &pod_of(server, "success-b-0"), 0);
+    terminate_pod(server, &pod_of(server, "success-b-0"), 0);
     has_status(server, "success", "terminalState", &"Completed".into());
     has_status(server, "finished", "terminalState", &"Completed".into());
 }
@@ -319,15 +320,15 @@ fn yaml(documents: &[Tree]) -> String {
 /// A cluster whose Deployments have simulated pods. The programs that these pods stand for are processes beside it: they are
 /// started and ended as the Deployments say.
 struct Cluster {
-    real: Real,
+    real: RealCluster,
     folder: tempfile::TempDir,
     kubeconfig: PathBuf,
     /// Where the API server asks the webhooks of the installed operator.
     port: u16,
-    upstream: Option<Upstream>,
+    upstream: Option<UpstreamController>,
     installed: Option<u32>,
     /// An operator that is not installed.
-    outside: Option<Beside>,
+    outside: Option<MusterProcess>,
 }
 
 impl Cluster {
@@ -335,9 +336,9 @@ impl Cluster {
     fn start(kubectl: &Path, definition: Tree) -> Cluster {
         let bytes = definition.to_json_bytes();
         let controllers = ["gc", "namespace", "job", "node", "deployment", "scheduler"];
-        let mut real = plane_with(|real| real.define(bytes), &controllers).unwrap();
-        let binary = muster_tests::plane::binary().unwrap();
-        real.join(&binary, NODES).unwrap();
+        let mut real = jobset_cluster_with(|real| real.create_crd(bytes), &controllers).unwrap();
+        let binary = muster_tests::embedded_server::binary().unwrap();
+        real.add_simulated_nodes(&binary, NODES).unwrap();
         let folder = tempfile::tempdir().unwrap();
         for (program, name) in [(binary.as_path(), "muster"), (kubectl, "kubectl")] {
             std::os::unix::fs::symlink(program, folder.path().join(name)).unwrap();
@@ -354,7 +355,7 @@ impl Cluster {
         cluster
     }
 
-    fn server(&self) -> &Server {
+    fn server(&self) -> &ApiClient {
         &self.real.server
     }
 
@@ -370,8 +371,8 @@ impl Cluster {
     /// Runs a line of the page, and has the nodes do what it asks for.
     fn run(&mut self, line: &str) {
         if line.starts_with("muster operator") {
-            let mut outside = Beside::of(&mut self.shell(&format!("exec {line}")));
-            outside.says("muster is in charge at https://");
+            let mut outside = MusterProcess::spawn(&mut self.shell(&format!("exec {line}")));
+            outside.wait_for_line("muster is in charge at https://");
             self.outside = Some(outside);
             return;
         }
@@ -402,8 +403,8 @@ impl Cluster {
             }
         } else if self.installed.is_none() {
             let installed = self.real.installed(self.port).unwrap();
-            let binary = muster_tests::plane::binary().unwrap();
-            self.installed = Some(self.real.operate_as(&binary, &installed, &[]).unwrap());
+            let binary = muster_tests::embedded_server::binary().unwrap();
+            self.installed = Some(self.real.start_installed_operator(&binary, &installed, &[]).unwrap());
         }
         if self.upstream.is_none() && self.replicas(JOBSET_DEPLOYMENT) > 0 {
             self.upstream = Some(begin(&mut self.real, self.folder.path()));
@@ -413,7 +414,7 @@ impl Cluster {
     /// Waits while the API server takes in a definition that has changed.
     fn jobsets_are_served(&self) {
         wait_for("JobSets are served", || {
-            let answer = self.server().get(SETS)?;
+            let answer = self.server().get(JOBSETS)?;
             if answer.code == 200 { Ok(()) } else { Err(answer.body.to_json()) }
         });
     }
@@ -425,7 +426,7 @@ impl Cluster {
                 assert_eq!(outside.terminate(), 0);
             }
             let before = world(self.server()).lasting;
-            for line in pages::lines(block) {
+            for line in doc_tests::lines(block) {
                 self.run(&line);
                 self.jobsets_are_served();
                 assert_eq!(before, world(self.server()).lasting, "after `{line}`");
@@ -438,18 +439,18 @@ impl Cluster {
 fn the_page_can_be_followed() {
     let test = "the_page_can_be_followed";
     let Some(kubectl) = program("MUSTER_TEST_KUBECTL", test) else { return };
-    if let Some(reason) = real::missing().or_else(peer::missing) {
+    if let Some(reason) = real::missing().or_else(upstream_jobset::missing) {
         return skip(test, &reason);
     }
-    let definition = match jobset_definition() {
+    let definition = match jobset_crd() {
         Ok(definition) => definition,
         Err(reason) => return skip(test, &reason),
     };
-    let page = std::fs::read_to_string(pages::page("guides/take-over.md")).unwrap();
+    let page = std::fs::read_to_string(doc_tests::page("guides/take-over.md")).unwrap();
     let (jobsets, trainjobs) = page.split_once(CHAPTER).expect("there are two chapters");
     let jobsets: Vec<&str> = jobsets.split("\n## ").skip(1).collect();
     let trainjobs: Vec<&str> = trainjobs.split("\n## ").skip(1).collect();
-    let blocks = |section: &str| pages::blocks(section).unwrap();
+    let blocks = |section: &str| doc_tests::blocks(section).unwrap();
     let [there, back, outside] = jobsets[..] else { panic!("sections of JobSets: {}", jobsets.len()) };
     let [train_there, train_back] = trainjobs[..] else {
         panic!("sections of TrainJobs: {}", trainjobs.len())

@@ -3,13 +3,13 @@
 //! Every story ends with the same question: did the queue give more than it has, or does all that runs in the namespace run on
 //! more than that?
 
-use muster_tests::queued::Space;
+use muster_tests::pod_queueing::TenantNamespace;
 use muster_tree::{Tree, tree};
 
 const WORKLOADS: &str = "/apis/kueue.x-k8s.io/v1beta2/namespaces/{ns}/workloads";
 
 /// The name of the first Workload that the tenant sees.
-fn workload(space: &Space) -> String {
+fn workload(space: &TenantNamespace) -> String {
     let all = space.answer("GET", WORKLOADS, &Tree::Null).body;
     let first = all.items_at(&["items"]).first().cloned().unwrap_or_default();
     first.str_at(&["metadata", "name"]).to_owned()
@@ -17,7 +17,7 @@ fn workload(space: &Space) -> String {
 
 #[test]
 fn a_forged_managed_label_is_no_admission() {
-    let Some(space) = Space::new("a_forged_managed_label_is_no_admission", 1) else { return };
+    let Some(space) = TenantNamespace::new("a_forged_managed_label_is_no_admission", 1) else { return };
     space.tenant(
         "
 - make: {pod: a, queue: null, cpu: 2, labels: {kueue.x-k8s.io/managed: 'true'}}
@@ -27,80 +27,80 @@ fn a_forged_managed_label_is_no_admission() {
 ",
     );
     space.admin("- uses: 0");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 /// Shows: 976-34.
 #[test]
 fn a_forged_fingerprint_is_no_reservation() {
-    let Some(space) = Space::new("a_forged_fingerprint_is_no_reservation", 2) else { return };
+    let Some(space) = TenantNamespace::new("a_forged_fingerprint_is_no_reservation", 2) else { return };
     space.tenant(
         "
 - make: {pod: a, group: g, total: 2, cpu: 1, annotations: {kueue.x-k8s.io/role-hash: aaaaaaaa}}
 - make: {pod: b, group: g, total: 2, cpu: 4, annotations: {kueue.x-k8s.io/role-hash: aaaaaaaa}}
-- told: {pod: b, reason: ErrWorkloadCompose, says: [cpu]}
+- event: {pod: b, reason: ErrWorkloadCompose, says: [cpu]}
 - gated: [b]
 ",
     );
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 /// Shows: 976-32.
 #[test]
 fn a_group_does_not_grow() {
-    let Some(space) = Space::new("a_group_does_not_grow", 2) else { return };
+    let Some(space) = TenantNamespace::new("a_group_does_not_grow", 2) else { return };
     space.tenant(
         "
 - make: {pods: [a, b], group: g, count: 2}
 - runs: [a, b]
-- kept: {pod: a, patch: {metadata: {annotations: {kueue.x-k8s.io/pod-group-count: '9'}}}, says: [field is immutable]}
+- patch_rejected: {pod: a, patch: {metadata: {annotations: {kueue.x-k8s.io/pod-group-count: '9'}}}, says: [field is immutable]}
 - make: {pods: [c, d], group: g, count: 9}
-- told: {pod: c, reason: ErrWorkloadCompose}
+- event: {pod: c, reason: ErrWorkloadCompose}
 - make: {pod: e, group: h, roles: 1, role: r, roleCount: 2}
-- kept: {pod: e, patch: {metadata: {annotations: {kueue.x-k8s.io/pod-group-role-count: '9'}}}, says: [field is immutable]}
-- kept: {pod: e, patch: {metadata: {labels: {kueue.x-k8s.io/pod-group-role: s}}}, says: [field is immutable]}
+- patch_rejected: {pod: e, patch: {metadata: {annotations: {kueue.x-k8s.io/pod-group-role-count: '9'}}}, says: [field is immutable]}
+- patch_rejected: {pod: e, patch: {metadata: {labels: {kueue.x-k8s.io/pod-group-role: s}}}, says: [field is immutable]}
 - gated: [c, d, e]
 ",
     );
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 /// Shows: 976-35.
 #[test]
 fn only_the_queue_opens_its_gate() {
-    let Some(space) = Space::new("only_the_queue_opens_its_gate", 1) else { return };
+    let Some(space) = TenantNamespace::new("only_the_queue_opens_its_gate", 1) else { return };
     space.tenant(
         "
 - make: {pod: a, cpu: 2}
 - gated: [a]
-- kept: {pod: a, patch: {spec: {schedulingGates: null}}, says: [only the queue may release this pod]}
+- patch_rejected: {pod: a, patch: {spec: {schedulingGates: null}}, says: [only the queue may release this pod]}
 - gated: [a]
 ",
     );
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 /// Shows: 976-35.
 #[test]
 fn a_pod_does_not_leave_by_taking_off_its_label() {
-    let Some(space) = Space::new("a_pod_does_not_leave_by_taking_off_its_label", 1) else { return };
+    let Some(space) = TenantNamespace::new("a_pod_does_not_leave_by_taking_off_its_label", 1) else { return };
     space.tenant(
         "
 - make: {pod: a}
 - runs: [a]
-- kept: {pod: a, patch: {metadata: {labels: {kueue.x-k8s.io/managed: null}}}, says: [only the queue may release this pod]}
+- patch_rejected: {pod: a, patch: {metadata: {labels: {kueue.x-k8s.io/managed: null}}}, says: [only the queue may release this pod]}
 - make: {pod: b}
-- kept: {pod: b, patch: {metadata: {labels: {kueue.x-k8s.io/managed: null}}}, says: [only the queue may release this pod]}
+- patch_rejected: {pod: b, patch: {metadata: {labels: {kueue.x-k8s.io/managed: null}}}, says: [only the queue may release this pod]}
 - gated: [b]
 ",
     );
     space.admin("- uses: 1");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 #[test]
 fn a_pod_without_its_finalizer_still_counts() {
-    let Some(space) = Space::new("a_pod_without_its_finalizer_still_counts", 2) else { return };
+    let Some(space) = TenantNamespace::new("a_pod_without_its_finalizer_still_counts", 2) else { return };
     space.tenant(
         "
 - make: {pods: [a, b], group: g, count: 2}
@@ -114,12 +114,12 @@ fn a_pod_without_its_finalizer_still_counts() {
 ",
     );
     space.admin("- uses: 2");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 #[test]
 fn a_forged_owner_is_no_reservation() {
-    let Some(space) = Space::new("a_forged_owner_is_no_reservation", 1) else { return };
+    let Some(space) = TenantNamespace::new("a_forged_owner_is_no_reservation", 1) else { return };
     space.tenant(
         "
 - create: {kind: Job, metadata: {name: j, labels: {kueue.x-k8s.io/queue-name: q}}, spec: {template: {metadata: {annotations: {muster.dev/sim-run-seconds: '900'}}, spec: {restartPolicy: Never, containers: [{name: main, image: work, resources: {requests: {cpu: 1}}}]}}}}
@@ -130,7 +130,7 @@ fn a_forged_owner_is_no_reservation() {
 ",
     );
     space.admin("- uses: 1");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 /// A Job of one processor that runs for long.
@@ -142,8 +142,10 @@ const OF_J: &str =
 
 #[test]
 fn an_owner_forged_at_creation_makes_nobody_free() {
-    let Some(space) = Space::new("an_owner_forged_at_creation_makes_nobody_free", 1) else { return };
-    space.queues_everybody();
+    let Some(space) = TenantNamespace::new("an_owner_forged_at_creation_makes_nobody_free", 1) else {
+        return;
+    };
+    space.create_default_queue();
     space.tenant(&format!(
         "
 - create: {{kind: Job, metadata: {{name: j}}, spec: {LONG}}}
@@ -156,16 +158,16 @@ fn an_owner_forged_at_creation_makes_nobody_free() {
 - gated: [c]
 - pods: {{count: 2}}
 ",
-        // Without `controller` an owner says only with whom a pod goes.
+        // An owner reference without `controller` concerns garbage collection only.
         OF_J.replace(", controller: true", "")
     ));
     space.admin("- uses: 1");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 #[test]
 fn an_owner_given_later_makes_nobody_free() {
-    let Some(space) = Space::new("an_owner_given_later_makes_nobody_free", 1) else { return };
+    let Some(space) = TenantNamespace::new("an_owner_given_later_makes_nobody_free", 1) else { return };
     space.tenant(&format!(
         "
 - create: {{kind: Job, metadata: {{name: j, labels: {{kueue.x-k8s.io/queue-name: q}}}}, spec: {LONG}}}
@@ -173,20 +175,20 @@ fn an_owner_given_later_makes_nobody_free() {
 - remember: {{kind: Job, name: j, as: j}}
 - make: {{pod: a, cpu: 3}}
 - gated: [a]
-- kept: {{pod: a, patch: {{metadata: {{{OF_J}}}}}, says: [a queued pod may not be given another controller]}}
+- patch_rejected: {{pod: a, patch: {{metadata: {{{OF_J}}}}}, says: [a queued pod may not be given another controller]}}
 - create: {{kind: Job, metadata: {{name: k, labels: {{kueue.x-k8s.io/queue-name: q}}}}, spec: {LONG}}}
 - send: {{patch: {{kind: Job, name: k, patch: {{metadata: {{{OF_J}}}, spec: {{suspend: false}}}}}}, code: 403, says: [what is queued may not be given another controller]}}
 - stays: [gated: [a]]
 "
     ));
     space.admin("- uses: 1");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 /// What a JobSet makes has no share of its own: it has that of the JobSet, by what it was.
 #[test]
 fn a_job_of_a_jobset_does_not_grow() {
-    let Some(space) = Space::new("a_job_of_a_jobset_does_not_grow", 1) else { return };
+    let Some(space) = TenantNamespace::new("a_job_of_a_jobset_does_not_grow", 1) else { return };
     space.tenant(&format!(
         "
 - create: {{kind: JobSet, metadata: {{name: s, labels: {{kueue.x-k8s.io/queue-name: q}}}}, spec: {{replicatedJobs: [{{name: w, template: {{spec: {LONG}}}}}]}}}}
@@ -196,28 +198,28 @@ fn a_job_of_a_jobset_does_not_grow() {
 "
     ));
     space.admin("- uses: 1");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 #[test]
 fn a_fingerprint_is_not_edited() {
-    let Some(space) = Space::new("a_fingerprint_is_not_edited", 2) else { return };
+    let Some(space) = TenantNamespace::new("a_fingerprint_is_not_edited", 2) else { return };
     space.tenant(
         "
 - make: {pod: small, group: g, total: 2, cpu: 1, annotations: {kueue.x-k8s.io/role-hash: aaaaaaaa}}
 - make: {pod: big, group: h, total: 2, cpu: 4, annotations: {kueue.x-k8s.io/role-hash: bbbbbbbb}}
-- kept: {pod: big, patch: {metadata: {annotations: {kueue.x-k8s.io/role-hash: aaaaaaaa}}}, says: [field is immutable]}
-- kept: {pod: big, patch: {metadata: {annotations: {kueue.x-k8s.io/role-hash: null}}}, says: [field is immutable]}
+- patch_rejected: {pod: big, patch: {metadata: {annotations: {kueue.x-k8s.io/role-hash: aaaaaaaa}}}, says: [field is immutable]}
+- patch_rejected: {pod: big, patch: {metadata: {annotations: {kueue.x-k8s.io/role-hash: null}}}, says: [field is immutable]}
 - stays: [gated: [small, big]]
 ",
     );
     space.admin("- uses: 0");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 #[test]
 fn a_total_that_is_edited_buys_no_room() {
-    let Some(space) = Space::new("a_total_that_is_edited_buys_no_room", 2) else { return };
+    let Some(space) = TenantNamespace::new("a_total_that_is_edited_buys_no_room", 2) else { return };
     space.tenant(
         "
 - make: {pods: [a, b], group: g, total: 2}
@@ -232,28 +234,28 @@ fn a_total_that_is_edited_buys_no_room() {
 ",
     );
     space.admin("- uses: 2");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 #[test]
 fn a_pod_is_not_resized_beyond_its_share() {
-    let Some(space) = Space::new("a_pod_is_not_resized_beyond_its_share", 2) else { return };
+    let Some(space) = TenantNamespace::new("a_pod_is_not_resized_beyond_its_share", 2) else { return };
     space.tenant("- make: {pod: a}\n- runs: [a]\n- make: {pod: b, cpu: 2}\n- gated: [b]\n");
     for pod in ["a", "b"] {
         let path = format!("/api/v1/namespaces/{{ns}}/pods/{pod}/resize");
         let container = tree!({"name": "main", "image": "work", "resources": {"requests": {"cpu": "3"}}});
         let answer = space.answer("PATCH", &path, &tree!({"spec": {"containers": [container]}}));
-        // Whose role has no such right is not even asked about.
+        // A user whose role lacks the right is rejected before admission.
         assert!(matches!(answer.code, 403 | 422), "{}", answer.body.to_json());
     }
     space.admin("- uses: 1");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 #[test]
 fn an_owner_in_another_namespace_is_none() {
-    let Some(space) = Space::new("an_owner_in_another_namespace_is_none", 1) else { return };
-    let Some(other) = Space::new("an_owner_in_another_namespace", 1) else { return };
+    let Some(space) = TenantNamespace::new("an_owner_in_another_namespace_is_none", 1) else { return };
+    let Some(other) = TenantNamespace::new("an_owner_in_another_namespace", 1) else { return };
     other.tenant(
         "
 - create: {kind: Job, metadata: {name: j, labels: {kueue.x-k8s.io/queue-name: q}}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: work, resources: {requests: {cpu: 1}}}]}}}}
@@ -267,28 +269,28 @@ fn an_owner_in_another_namespace_is_none() {
 - count: {{kind: Pod, count: 0}}
 "
     ));
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 #[test]
 fn a_forged_parent_leaves_a_pod_behind_its_gate() {
-    let Some(space) = Space::new("a_forged_parent_leaves_a_pod_behind_its_gate", 1) else { return };
+    let Some(space) = TenantNamespace::new("a_forged_parent_leaves_a_pod_behind_its_gate", 1) else { return };
     space.tenant(
         "
 - make: {pod: a, cpu: 3, annotations: {kueue.x-k8s.io/pod-suspending-parent: example.com/parent}}
 - gated: [a]
-- kept: {pod: a, patch: {spec: {schedulingGates: null}}, says: [only the queue may release this pod]}
+- patch_rejected: {pod: a, patch: {spec: {schedulingGates: null}}, says: [only the queue may release this pod]}
 - stays: [gated: [a]]
 - delete: [a]
 - gone: [a]
 ",
     );
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 #[test]
 fn a_tenant_writes_no_workload() {
-    let Some(space) = Space::new("a_tenant_writes_no_workload", 1) else { return };
+    let Some(space) = TenantNamespace::new("a_tenant_writes_no_workload", 1) else { return };
     let template = tree!({"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "9"}}}]}});
     let admission = tree!({"clusterQueue": "a-tenant-writes-no-workload",
         "podSetAssignments": [{"name": "main", "count": 9, "flavors": {"cpu": "a-tenant-writes-no-workload"}, "resourceUsage": {"cpu": "9"}}]});
@@ -305,12 +307,12 @@ fn a_tenant_writes_no_workload() {
     let status = space.answer("PATCH", &path, &tree!({"status": {"admission": admission}}));
     assert_eq!(status.code, 403, "{}", status.body.to_json());
     space.tenant("- stays: [gated: [a, b]]");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 #[test]
 fn what_was_reserved_is_not_rewritten() {
-    let Some(space) = Space::new("what_was_reserved_is_not_rewritten", 2) else { return };
+    let Some(space) = TenantNamespace::new("what_was_reserved_is_not_rewritten", 2) else { return };
     space.tenant("- make: {pods: [a, b], group: g, count: 2}\n- runs: [a, b]\n");
     let path = format!("{WORKLOADS}/{}", workload(&space));
     let sets = space.answer("GET", &path, &Tree::Null).body;
@@ -328,12 +330,12 @@ fn what_was_reserved_is_not_rewritten() {
     assert_eq!(space.answer("PATCH", &format!("{path}/status"), &status).code, 403);
     space.tenant("- make: {pod: c}\n- gated: [c]\n");
     space.admin("- uses: 2");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 #[test]
 fn forged_marks_of_a_start_start_nothing() {
-    let Some(space) = Space::new("forged_marks_of_a_start_start_nothing", 1) else { return };
+    let Some(space) = TenantNamespace::new("forged_marks_of_a_start_start_nothing", 1) else { return };
     space.tenant(
         "
 - make: {pod: a, cpu: 2, labels: {kueue.x-k8s.io/podset: main, kueue.x-k8s.io/local-queue-name: q}, annotations: {kueue.x-k8s.io/workload: forged}}
@@ -344,18 +346,18 @@ fn forged_marks_of_a_start_start_nothing() {
 ",
     );
     space.admin("- uses: 0");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 #[test]
 fn words_of_priority_are_no_rights() {
-    let Some(space) = Space::new("words_of_priority_are_no_rights", 1) else { return };
+    let Some(space) = TenantNamespace::new("words_of_priority_are_no_rights", 1) else { return };
     space.tenant(
         "
 - make: {pod: a}
 - runs: [a]
 - make: {pod: b, class: made-up}
-- told: {pod: b, reason: WorkloadPriorityClassNotFound}
+- event: {pod: b, reason: WorkloadPriorityClassNotFound}
 - make: {pod: c, annotations: {kueue.x-k8s.io/priority-boost: '1000000'}}
 - gated: [b, c]
 - runs: [a]
@@ -364,13 +366,13 @@ fn words_of_priority_are_no_rights() {
     let class = tree!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "metadata": {"name": "made-up"}, "value": 1_000_000});
     let made = space.answer("POST", "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses", &class);
     assert_eq!(made.code, 403, "{}", made.body.to_json());
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 #[test]
 fn a_queue_of_another_namespace_is_out_of_reach() {
-    let Some(space) = Space::new("a_queue_of_another_namespace_is_out_of_reach", 0) else { return };
-    let Some(_other) = Space::new("a_queue_of_another_namespace", 9) else { return };
+    let Some(space) = TenantNamespace::new("a_queue_of_another_namespace_is_out_of_reach", 0) else { return };
+    let Some(_other) = TenantNamespace::new("a_queue_of_another_namespace", 9) else { return };
     let local = tree!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", "metadata": {"name": "theirs"},
         "spec": {"clusterQueue": "a-queue-of-another-namespace"}});
     let path = "/apis/kueue.x-k8s.io/v1beta2/namespaces/{ns}/localqueues";
@@ -385,12 +387,12 @@ fn a_queue_of_another_namespace_is_out_of_reach() {
 - refused: {make: {pod: b, queue: a-queue-of-another-namespace/q}, code: 422, says: ['metadata.labels']}
 ",
     );
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 #[test]
 fn a_job_that_is_unsuspended_by_hand_is_stopped() {
-    let Some(space) = Space::new("a_job_that_is_unsuspended_by_hand_is_stopped", 1) else { return };
+    let Some(space) = TenantNamespace::new("a_job_that_is_unsuspended_by_hand_is_stopped", 1) else { return };
     space.tenant(
         "
 - create: {kind: Job, metadata: {name: j, labels: {kueue.x-k8s.io/queue-name: q}}, spec: {template: {metadata: {annotations: {muster.dev/sim-run-seconds: '900'}}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 1, containers: [{name: main, image: work, resources: {requests: {cpu: 2}}}]}}}}
@@ -398,35 +400,37 @@ fn a_job_that_is_unsuspended_by_hand_is_stopped() {
 - workload: {name: job-j-*, is: {QuotaReserved: 'False'}}
 - patch: {kind: Job, name: j, patch: {spec: {suspend: false}}}
 - until: {kind: Job, name: j, has: {spec: {suspend: true}}}
-- told: {job: j, reason: Stopped}
+- event: {job: j, reason: Stopped}
 - pods: {count: 0}
 ",
     );
     space.admin("- uses: 0");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 /// A Workload that could not be started has no share, and its Job none either.
 #[test]
 fn a_job_that_could_not_be_started_does_not_run_for_free() {
-    let Some(space) = Space::new("a_job_that_could_not_be_started_does_not_run_for_free", 1) else { return };
+    let Some(space) = TenantNamespace::new("a_job_that_could_not_be_started_does_not_run_for_free", 1) else {
+        return;
+    };
     space.tenant(
         "
 - create: {kind: Job, metadata: {name: j, labels: {kueue.x-k8s.io/queue-name: q}}, spec: {template: {metadata: {labels: {kueue.x-k8s.io/podset: forged}, annotations: {muster.dev/sim-run-seconds: '900'}}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 1, containers: [{name: main, image: work, resources: {requests: {cpu: 1}}}]}}}}
 - workload: {name: job-j-*, is: {Finished: ['True', FailedToStart]}}
 - patch: {kind: Job, name: j, patch: {spec: {suspend: false}}}
-- told: {job: j, reason: Stopped}
+- event: {job: j, reason: Stopped}
 - until: {kind: Job, name: j, has: {spec: {suspend: true}}}
 - pods: {count: 0}
 ",
     );
     space.admin("- uses: 0");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }
 
 #[test]
 fn a_job_does_not_grow_after_its_admission() {
-    let Some(space) = Space::new("a_job_does_not_grow_after_its_admission", 1) else { return };
+    let Some(space) = TenantNamespace::new("a_job_does_not_grow_after_its_admission", 1) else { return };
     space.tenant(
         "
 - create: {kind: Job, metadata: {name: j, labels: {kueue.x-k8s.io/queue-name: q}}, spec: {completions: 3, parallelism: 1, template: {metadata: {annotations: {muster.dev/sim-run-seconds: '900'}}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 1, containers: [{name: main, image: work, resources: {requests: {cpu: 1}}}]}}}}
@@ -438,5 +442,5 @@ fn a_job_does_not_grow_after_its_admission() {
 ",
     );
     space.admin("- uses: 0");
-    space.is_kept();
+    space.assert_quota_is_respected();
 }

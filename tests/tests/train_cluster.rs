@@ -7,11 +7,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use muster_tests::clients::note;
-use muster_tests::pages;
-use muster_tests::queues::Stage;
+use muster_tests::doc_tests;
+use muster_tests::queue_fixture::QueueFixture;
 use muster_tree::{Tree, tree};
 
-/// Its operator's ServiceAccount.
 const ACCOUNT: &str = "system:serviceaccount:muster-system:muster-operator";
 /// Where it shows its numbers.
 const METRICS: [&str; 2] = ["--metrics-listen", "127.0.0.1:0"];
@@ -19,9 +18,9 @@ const METRICS: [&str; 2] = ["--metrics-listen", "127.0.0.1:0"];
 const LEFT: [&str; 2] = ["trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io"];
 
 /// What is played on a stage.
-type Story = fn(&mut Stage);
+type Story = fn(&mut QueueFixture);
 
-/// A runtime whose pods run for so many seconds.
+/// A runtime whose pods run for this many seconds.
 pub fn runtime(name: &str, secs: u32) -> String {
     format!(
         "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: ClusterTrainingRuntime\nmetadata: {{name: {name}, labels: \
@@ -43,7 +42,7 @@ pub fn job(name: &str, runtime: &str, more: &[&str]) -> String {
 }
 
 /// Whether a TrainJob is so: the type and the reason of a condition that holds.
-pub fn is(name: &str, condition: &str, reason: &str) -> impl Fn(&Stage) -> Result<(), String> {
+pub fn is(name: &str, condition: &str, reason: &str) -> impl Fn(&QueueFixture) -> Result<(), String> {
     let (name, condition, reason) = (name.to_owned(), condition.to_owned(), reason.to_owned());
     move |stage| {
         let job = stage.get(&["trainjob", &name]);
@@ -56,16 +55,16 @@ pub fn is(name: &str, condition: &str, reason: &str) -> impl Fn(&Stage) -> Resul
 }
 
 /// Whether something is gone.
-pub fn gone(what: &str) -> impl Fn(&Stage) -> Result<(), String> {
+pub fn gone(what: &str) -> impl Fn(&QueueFixture) -> Result<(), String> {
     let what = what.to_owned();
-    move |stage| match stage.look(&[&what]) {
+    move |stage| match stage.try_get(&[&what]) {
         Err(why) if why.contains("NotFound") => Ok(()),
         other => Err(format!("{other:?}")),
     }
 }
 
 /// Whether a TrainJob has pods that run.
-pub fn runs(name: &str) -> impl Fn(&Stage) -> Result<(), String> {
+pub fn runs(name: &str) -> impl Fn(&QueueFixture) -> Result<(), String> {
     let selector = format!("jobset.sigs.k8s.io/jobset-name={name}");
     move |stage| {
         let pods = stage.get(&["pods", "--selector", &selector]);
@@ -74,8 +73,8 @@ pub fn runs(name: &str) -> impl Fn(&Stage) -> Result<(), String> {
     }
 }
 
-/// Whether an event of this reason tells of a TrainJob.
-fn told(name: &str, reason: &str, words: &str) -> impl Fn(&Stage) -> Result<(), String> {
+/// Whether an event of this reason is about a TrainJob.
+fn told(name: &str, reason: &str, words: &str) -> impl Fn(&QueueFixture) -> Result<(), String> {
     let selector = format!("involvedObject.kind=TrainJob,involvedObject.name={name},reason={reason}");
     let words = words.to_owned();
     move |stage| {
@@ -87,7 +86,7 @@ fn told(name: &str, reason: &str, words: &str) -> impl Fn(&Stage) -> Result<(), 
 }
 
 /// Until all pods of a TrainJob and its JobSet are gone, too.
-fn leaves_nothing(stage: &Stage, name: &str) {
+fn leaves_nothing(stage: &QueueFixture, name: &str) {
     stage.until("it goes", gone(&format!("trainjob/{name}")));
     stage.until("its JobSet is gone", gone(&format!("jobset/{name}")));
     stage.until("its snapshot is gone", gone(&format!("configmap/{name}-runtime-snapshot")));
@@ -99,33 +98,33 @@ fn leaves_nothing(stage: &Stage, name: &str) {
 }
 
 /// Deletions of a TrainJob that the server has accepted from the operator.
-fn deletions(stage: &Stage, name: &str) -> usize {
+fn deletions(stage: &QueueFixture, name: &str) -> usize {
     let is_one = |it: &&Tree| {
         it.str_at(&["verb"]) == "delete"
             && it.str_at(&["objectRef", "resource"]) == "trainjobs"
             && it.str_at(&["objectRef", "name"]) == name
             && it.int_at(&["responseStatus", "code"]) == Some(200)
     };
-    stage.audited().iter().filter(is_one).count()
+    stage.audit_events().iter().filter(is_one).count()
 }
 
 /// Where the operator shows its numbers.
-fn address(stage: &Stage) -> String {
-    let log = stage.complaints();
+fn address(stage: &QueueFixture) -> String {
+    let log = stage.operator_log();
     let line = log.lines().find(|it| it.contains(METRICS[0])).unwrap_or_else(|| panic!("{log}"));
     let address = line.split("address=").nth(1).and_then(|it| it.split_whitespace().next());
     address.unwrap_or_else(|| panic!("{line}")).to_owned()
 }
 
 /// The sum of a number over all its labels.
-fn number(stage: &Stage, name: &str) -> f64 {
+fn number(stage: &QueueFixture, name: &str) -> f64 {
     let output = Command::new("curl").args(["-sS", &format!("http://{}/metrics", address(stage))]).output();
     let text = String::from_utf8(output.expect("curl starts").stdout).expect("numbers are text");
     let lines = text.lines().filter(|it| it.strip_prefix(name).is_some_and(|it| it.starts_with(['{', ' '])));
     lines.filter_map(|it| it.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
-fn clear(stage: &Stage) {
+fn clear(stage: &QueueFixture) {
     for kind in LEFT {
         stage.kubectl(&["delete", kind, "--all", "--timeout=120s"]);
     }
@@ -152,7 +151,7 @@ spec:
                   metadata: {annotations: {muster.dev/sim-run-seconds: '1'}}
 ";
 
-fn a_shipped_runtime_runs_to_its_end(stage: &mut Stage) {
+fn a_shipped_runtime_runs_to_its_end(stage: &mut QueueFixture) {
     stage.apply_text(SHIPPED);
     stage.until("it completes", is("shipped", "Complete", "AllJobsCompleted"));
     let job = stage.get(&["trainjob", "shipped"]);
@@ -203,7 +202,7 @@ spec:
   trainer: {numNodes: 2}
 ";
 
-/// Groups of Volcano, whose pods have a class of priority; and a runtime that an earlier release holds.
+/// Volcano PodGroups whose pods have a PriorityClass, and a runtime with a finalizer of an earlier release.
 const VOLCANO: &str = "
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
@@ -231,7 +230,7 @@ spec:
                 containers: [{name: node, image: i}]
 ";
 
-fn of_volcano(stage: &Stage) {
+fn of_volcano(stage: &QueueFixture) {
     stage.apply_text(VOLCANO);
     let why = stage
         .run(&["delete", "priorityclass", "training"])
@@ -250,15 +249,15 @@ fn of_volcano(stage: &Stage) {
 }
 
 /// Secrets, ConfigMaps and groups of others are made and go with their TrainJob; the kind of those groups comes late.
-fn what_a_job_is_made_into_goes_with_it(stage: &mut Stage) {
+fn what_a_job_is_made_into_goes_with_it(stage: &mut QueueFixture) {
     for (group, version) in [("scheduling.x-k8s.io", "v1alpha1"), ("scheduling.volcano.sh", "v1beta1")] {
         stage.apply_text(&GROUPS.replace("scheduling.x-k8s.io", group).replace("v1alpha1", version));
         let definition = format!("crd/podgroups.{group}");
         stage.kubectl(&["wait", "--for=condition=Established", &definition, "--timeout=60s"]);
     }
     // It looks for kinds when it starts, and every now and then.
-    stage.operator_ends();
-    stage.operator_starts_with(&METRICS);
+    stage.stop_operator();
+    stage.start_operator_with(&METRICS);
     stage.apply_text(SPECIAL);
     stage.until("it is placed together", |stage| {
         match stage.run(&["get", GROUP, "special", "--output", "json"]) {
@@ -307,8 +306,8 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 ";
 
-/// What is wrong is refused by whom it should be, and what is unwise is warned about.
-fn what_is_wrong_is_refused(stage: &mut Stage) {
+/// Invalid objects are rejected by the responsible webhook; unwise ones draw a warning.
+fn what_is_wrong_is_refused(stage: &mut QueueFixture) {
     let apply = |text: &str| stage.try_apply(text, &["--dry-run=server"]);
     let why = apply(&job("wrong", "absent", &[])).unwrap_err();
     for words in ["validator.trainjob.trainer.kubeflow.org", "must be created before the TrainJob is created"]
@@ -341,7 +340,9 @@ fn what_is_wrong_is_refused(stage: &mut Stage) {
     // Its runtime goes, and it is judged by what it was made of.
     stage.apply_text(&runtime("passing", 3600));
     stage.apply_text(&job("kept", "passing", &[]));
-    stage.until("it has a snapshot", |stage| stage.look(&["configmap", "kept-runtime-snapshot"]).map(|_| ()));
+    stage.until("it has a snapshot", |stage| {
+        stage.try_get(&["configmap", "kept-runtime-snapshot"]).map(|_| ())
+    });
     stage.kubectl(&["delete", "clustertrainingruntime", "passing"]);
     stage.kubectl(&["patch", "trainjob", "kept", "--type=merge", "-p", r#"{"spec": {"suspend": true}}"#]);
     stage.until("it is suspended", is("kept", "Suspended", "Suspended"));
@@ -352,7 +353,7 @@ fn what_is_wrong_is_refused(stage: &mut Stage) {
 }
 
 /// Finished TrainJobs go with all they own, runaway ones fail and lose their pods.
-fn times_are_kept(stage: &mut Stage) {
+fn times_are_kept(stage: &mut QueueFixture) {
     let short =
         stage.try_apply(&job("short", "quick", &["ttlSecondsAfterFinished: 2"]), &["--warnings-as-errors"]);
     let why = short.unwrap_err();
@@ -376,7 +377,7 @@ fn times_are_kept(stage: &mut Stage) {
 }
 
 /// What became due while no operator was there is done by the next, and so is what becomes due later.
-fn operators_come_and_go(stage: &mut Stage) {
+fn operators_come_and_go(stage: &mut QueueFixture) {
     stage.apply_text(&job("overdue", "long", &["activeDeadlineSeconds: 5"]));
     stage.apply_text(&job("expired", "quick", &["ttlSecondsAfterFinished: 4"]));
     stage.apply_text(&job("pending", "quick", &["ttlSecondsAfterFinished: 12"]));
@@ -384,9 +385,9 @@ fn operators_come_and_go(stage: &mut Stage) {
     for name in ["expired", "pending"] {
         stage.until("the others end", is(name, "Complete", "AllJobsCompleted"));
     }
-    stage.operator_dies();
+    stage.kill_operator();
     std::thread::sleep(Duration::from_secs(6));
-    stage.operator_starts_with(&METRICS);
+    stage.start_operator_with(&METRICS);
     stage.until("the first fails", is("overdue", "Failed", "DeadlineExceeded"));
     for name in ["expired", "pending"] {
         leaves_nothing(stage, name);
@@ -395,24 +396,24 @@ fn operators_come_and_go(stage: &mut Stage) {
 }
 
 /// A server that is away at the due time makes it late.
-fn the_server_comes_and_goes(stage: &mut Stage) {
+fn the_server_comes_and_goes(stage: &mut QueueFixture) {
     stage.apply_text(&job("overdue", "long", &["activeDeadlineSeconds: 6"]));
     stage.apply_text(&job("expired", "quick", &["ttlSecondsAfterFinished: 4"]));
     stage.until("one runs", runs("overdue"));
     stage.until("the other ends", is("expired", "Complete", "AllJobsCompleted"));
-    stage.server_dies();
+    stage.kill_api_server();
     std::thread::sleep(Duration::from_secs(8));
-    stage.server_comes_back();
+    stage.start_api_server();
     leaves_nothing(stage, "expired");
-    // Whoever got no reply since the server went asks once more.
+    // A request without a reply since the server stopped is sent once more.
     assert!((1..=2).contains(&deletions(stage, "expired")), "it is late and not lost");
     stage.until("the other fails", is("overdue", "Failed", "DeadlineExceeded"));
     stage.until("its JobSet goes", gone("jobset/overdue"));
 }
 
-/// Webhooks that nobody answers keep TrainJobs from being made, and nothing from ending.
-fn webhooks_are_away(stage: &mut Stage) {
-    let lead = |stage: &Stage, to: &str| {
+/// Without a webhook server TrainJobs cannot be created, and running ones finish.
+fn webhooks_are_away(stage: &mut QueueFixture) {
+    let lead = |stage: &QueueFixture, to: &str| {
         let patch = format!(r#"{{"spec": {{"externalName": "{to}"}}}}"#);
         stage.kubectl(&[
             "-n",
@@ -435,7 +436,7 @@ fn webhooks_are_away(stage: &mut Stage) {
             other => Err(format!("{other:?}")),
         }
     });
-    stage.until("the deadline is kept", |stage| match stage.look(&["trainjob", "runaway"]) {
+    stage.until("the deadline is kept", |stage| match stage.try_get(&["trainjob", "runaway"]) {
         Ok(job) if job.to_json().contains("DeadlineExceeded") => Ok(()),
         Err(why) if why.contains("NotFound") => Ok(()),
         other => Err(format!("{other:?}")),
@@ -454,7 +455,7 @@ fn webhooks_are_away(stage: &mut Stage) {
 const ROLES: [&str; 2] = ["muster-operator", "muster-operator-queues"];
 
 /// Takes the right to delete TrainJobs out of a role; the role as it was.
-fn forbid(stage: &Stage, role: &str) -> Tree {
+fn forbid(stage: &QueueFixture, role: &str) -> Tree {
     let role = stage.get(&["clusterrole", role]);
     let verbs = |rule: &Tree| {
         Tree::list(rule.items_at(&["verbs"]).iter().filter(|it| **it != "delete".into()).cloned())
@@ -476,17 +477,17 @@ fn forbid(stage: &Stage, role: &str) -> Tree {
     role
 }
 
-/// A deletion that is refused is told of and tried again; done once, it is counted once.
-fn rights_come_and_go(stage: &mut Stage) {
+/// A rejected deletion is reported and retried; a deletion counts once.
+fn rights_come_and_go(stage: &mut QueueFixture) {
     // What it is refused here it is meant to be refused.
-    stage.operator_ends();
-    stage.operator_is_played();
-    stage.operator_starts_with(&METRICS);
+    stage.stop_operator();
+    stage.impersonate_operator();
+    stage.start_operator_with(&METRICS);
     let roles = ROLES.map(|role| forbid(stage, role));
     stage.apply_text(&job("held", "quick", &["ttlSecondsAfterFinished: 1"]));
     stage.until("it is told that it stays", told("held", "TTLDeletionFailed", "cannot delete resource"));
     stage.stays("it stays", is("held", "Complete", "AllJobsCompleted"));
-    let log = stage.complaints();
+    let log = stage.operator_log();
     assert!(log.contains("cannot delete resource"), "the log says so, too: {log}");
     assert_eq!(number(stage, "trainjob_ttl_deletions_total"), 0.0);
     for role in &roles {
@@ -502,15 +503,15 @@ fn rights_come_and_go(stage: &mut Stage) {
     }
     leaves_nothing(stage, "held");
     assert_eq!(number(stage, "trainjob_ttl_deletions_total"), 1.0);
-    // The operator hears that it is gone about when kubectl does.
+    // The operator's watch reports the deletion at about the same time as kubectl's.
     stage.until("it is told how late it was", |stage| {
         let count = number(stage, "trainjob_ttl_deletion_latency_seconds_count");
         if count == 1.0 { Ok(()) } else { Err(format!("{count} deletions")) }
     });
 }
 
-/// What kubectl shows of the kinds, and who may do what.
-fn kubectl_knows_them(stage: &mut Stage) {
+/// Printer columns of the kinds in kubectl, and RBAC.
+fn kubectl_knows_them(stage: &mut QueueFixture) {
     for (field, words) in [
         ("trainjob.spec.ttlSecondsAfterFinished", "FIELD: ttlSecondsAfterFinished <integer>"),
         ("trainjob.spec.activeDeadlineSeconds", "FIELD: activeDeadlineSeconds <integer>"),
@@ -552,15 +553,15 @@ const LEFT_OUT: [(&str, &str); 3] = [
 ];
 
 /// The commands of the page for operators, as far as nothing is rolled back; that is in `train_versions`.
-fn the_page_for_operators(stage: &mut Stage) {
+fn the_page_for_operators(stage: &mut QueueFixture) {
     stage.apply_text(&job("short", "quick", &["ttlSecondsAfterFinished: 1"]));
     stage.apply_text(&job("late", "long", &["activeDeadlineSeconds: 2"]));
     stage.apply_text(&job("stays", "long", &["activeDeadlineSeconds: 3600"]));
     stage.until("one goes", gone("trainjob/short"));
     stage.until("one fails", is("late", "Failed", "DeadlineExceeded"));
     stage.until("one runs", runs("stays"));
-    let page = pages::page("guides/trainjob-operations.md");
-    let all = pages::commands(&page).unwrap();
+    let page = doc_tests::page("guides/trainjob-operations.md");
+    let all = doc_tests::commands(&page).unwrap();
     let look = all.iter().position(|it| it.contains("kubectl delete")).expect("it ends by rolling back");
     let expected: [(&str, &[&str]); 5] = [
         ("custom-columns", &["late", "DeadlineExceeded", "2", "3600"]),
@@ -577,7 +578,7 @@ fn the_page_for_operators(stage: &mut Stage) {
     ];
     let mut met = 0;
     for block in &all[..look] {
-        let block = pages::playable(block, &LEFT_OUT);
+        let block = doc_tests::runnable_lines(block, &LEFT_OUT);
         let told = stage.shell(&block, &[("METRICS", &format!("http://{}/metrics", address(stage)))]);
         let told = told.unwrap_or_else(|why| panic!("{block}: {why}"));
         for (_, words) in expected.iter().filter(|(part, _)| block.contains(part)) {
@@ -589,22 +590,22 @@ fn the_page_for_operators(stage: &mut Stage) {
 }
 
 /// Installing again leaves shipped runtimes as they are, and waits for an operator where it does not.
-fn runtimes_are_installed_again(stage: &mut Stage) {
+fn runtimes_are_installed_again(stage: &mut QueueFixture) {
     const JAX: &str = "clustertrainingruntime.trainer.kubeflow.org/jax-distributed";
-    let done = stage.installs(&[]).unwrap();
+    let done = stage.reinstall(&[]).unwrap();
     let is_runtime = |it: &&str| it.starts_with("clustertrainingruntime.");
     let runtimes: Vec<&str> = done.lines().filter(is_runtime).collect();
     assert_eq!(runtimes.len(), 8, "{done}");
     assert!(runtimes.iter().all(|it| it.ends_with("unchanged")), "{runtimes:?}");
     let change = r#"[{"op": "replace", "path": "/spec/mlPolicy/numNodes", "value": 3}]"#;
     stage.kubectl(&["patch", "clustertrainingruntime", "jax-distributed", "--type=json", "-p", change]);
-    stage.operator_ends();
-    let why = stage.installs(&[]).unwrap_err();
+    stage.stop_operator();
+    let why = stage.reinstall(&[]).unwrap_err();
     assert!(why.contains(JAX) && why.contains("install again when the operator is ready"), "{why}");
-    stage.operator_starts_with(&METRICS);
-    let done = stage.installs(&[]).unwrap();
+    stage.start_operator_with(&METRICS);
+    let done = stage.reinstall(&[]).unwrap();
     assert!(done.contains(&format!("{JAX} configured")), "{done}");
-    let done = stage.installs(&["--without-runtimes"]).unwrap();
+    let done = stage.reinstall(&["--without-runtimes"]).unwrap();
     assert_eq!(done.lines().find(is_runtime), None, "they are left out");
     stage.kubectl(&["get", "clustertrainingruntime", "jax-distributed"]);
 }
@@ -612,9 +613,9 @@ fn runtimes_are_installed_again(stage: &mut Stage) {
 /// Shows: 2899-12, 2899-14, 2899-18, 2899-19, 2899-28, 2899-31, 2899-32, 2899-48, 2899-49, 2899-50, 2899-58, 2899-62, 2899-67, 2899-68.
 #[test]
 fn trainjobs_of_a_real_server_run_end_and_go() {
-    let Some(mut stage) = Stage::real("trainjobs_of_a_real_server_run_end_and_go") else { return };
-    stage.operator_ends();
-    stage.operator_starts_with(&METRICS);
+    let Some(mut stage) = QueueFixture::real("trainjobs_of_a_real_server_run_end_and_go") else { return };
+    stage.stop_operator();
+    stage.start_operator_with(&METRICS);
     stage.apply_text(&runtime("quick", 1));
     stage.apply_text(&runtime("long", 3600));
     let stories: [(&str, Story); 11] = [
@@ -628,14 +629,14 @@ fn trainjobs_of_a_real_server_run_end_and_go() {
         ("webhooks", webhooks_are_away),
         ("an installation", runtimes_are_installed_again),
         ("the page", the_page_for_operators),
-        // Last, since from then on nobody writes down what it asks for.
+        // Last, because the audit log of the operator's requests ends here.
         ("rights", rights_come_and_go),
     ];
     let wanted = std::env::var("MUSTER_TEST_STORY").unwrap_or_default();
     for (says, story) in stories.into_iter().filter(|(says, _)| says.contains(&wanted)) {
         eprintln!("the story of {says}");
         story(&mut stage);
-        let told = stage.complaints();
+        let told = stage.operator_log();
         // An operator without its rights says which writes are rejected.
         let is_wanted = |line: &str| says == "rights" && line.contains("write rejected by the API server");
         let errors = told.lines().filter(|line| line.contains("ERROR muster") && !is_wanted(line));

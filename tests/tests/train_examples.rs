@@ -5,23 +5,23 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use muster_tests::clients::{note, program};
-use muster_tests::plane::Plane;
-use muster_tests::training::{
-    example, example_text, meeting_point, muster, muster_with, path_with, processes, root, run,
+use muster_tests::embedded_server::EmbeddedServer;
+use muster_tests::trainjob_fixture::{
+    example, example_text, lock_rendezvous_port, muster, muster_with, path_with, processes, root, run,
 };
 use muster_tree::Tree;
 
 /// A plane, and kubectl for it.
 struct Stage {
     kubectl: PathBuf,
-    plane: Plane,
+    plane: EmbeddedServer,
 }
 
 impl Stage {
     /// `None`, and the test noted as skipped, without kubectl.
     fn new(test: &str, args: &[&str]) -> Option<Stage> {
         let kubectl = program("MUSTER_TEST_KUBECTL", test)?;
-        let plane = Plane::start(&[&["--ephemeral"], args].concat()).unwrap();
+        let plane = EmbeddedServer::start(&[&["--ephemeral"], args].concat()).unwrap();
         Some(Stage { kubectl, plane })
     }
 
@@ -38,7 +38,7 @@ impl Stage {
 
     /// Applies a text; what kubectl complained about although it went well.
     fn apply(&self, text: &str) -> String {
-        let file = self.plane.folder().join("work.yaml");
+        let file = self.plane.directory().join("work.yaml");
         std::fs::write(&file, text).unwrap();
         let output = self.run(&["apply", "-f", &file.display().to_string()]);
         let complaints = String::from_utf8(output.stderr).unwrap();
@@ -172,7 +172,7 @@ fn the_guide_says_what_must_be_known() {
 /// As processes of this machine, with names and without.
 #[test]
 fn two_nodes_meet_and_agree() {
-    let _alone = meeting_point();
+    let _alone = lock_rendezvous_port();
     for isolation in ["auto", "none"] {
         let file = example("train-nodes.yaml").display().to_string();
         let ran = muster(&["run", "--timeout", "2m", "--isolation", isolation, "-f", &file]);
@@ -198,7 +198,7 @@ fn two_nodes_meet_and_agree() {
 #[test]
 fn torch_agrees_on_a_sum() {
     let Some(bin) = program("MUSTER_TEST_TORCH", "torch_agrees_on_a_sum") else { return };
-    let _alone = meeting_point();
+    let _alone = lock_rendezvous_port();
     let bin = bin.display().to_string();
     for isolation in ["auto", "none"] {
         let file = example("torch-allreduce.yaml").display().to_string();
@@ -234,7 +234,7 @@ fn what_hangs_is_ended() {
     assert_eq!(processes(&marker), [""; 0], "nothing runs on");
 }
 
-/// What a platform team gives to those who train every night: the JobSet goes first, the record later.
+/// Defaults of a platform team for nightly training: the JobSet is deleted first, the TrainJob later.
 ///
 /// Shows: 2899-29.
 #[test]
@@ -321,13 +321,13 @@ fn nodes_share_a_channel_and_have_gpus_of_their_own() {
     stage.none_left("resourceclaims");
 }
 
-/// The example of the SDK, against a plane whose nodes find its Python.
+/// The SDK example against a control plane whose nodes have its Python.
 #[test]
 fn a_function_is_trained_by_the_sdk() {
     let Some(python) = program("MUSTER_TEST_KUBEFLOW", "a_function_is_trained_by_the_sdk") else { return };
-    let _alone = meeting_point();
+    let _alone = lock_rendezvous_port();
     let bin = python.parent().unwrap().display().to_string();
-    let plane = Plane::start_with_path(&path_with(&bin), &["--ephemeral"]).unwrap();
+    let plane = EmbeddedServer::start_with_path(&path_with(&bin), &["--ephemeral"]).unwrap();
     let mut command = Command::new(python);
     let output =
         command.arg(example("train-function.py")).env("KUBECONFIG", plane.kubeconfig()).output().unwrap();

@@ -1,56 +1,62 @@
-//! TrainJobs in queues on the embedded plane: who waits, who runs, who has to leave and comes back, and that nobody gets
-//! around that.
+//! Queued TrainJobs on the embedded control plane: pending, admitted, preempted and requeued, and that quota is never
+//! exceeded.
 
 use std::time::Duration;
 
 use muster_tests::clients::skip;
-use muster_tests::differential::{Server, Step};
-use muster_tests::plane::Plane;
-use muster_tests::queues::Stage;
-use muster_tests::train_queues::{self as stories, OURS, given};
+use muster_tests::differential::{ApiClient, RequestStep};
+use muster_tests::embedded_server::EmbeddedServer;
+use muster_tests::queue_fixture::QueueFixture;
+use muster_tests::trainjob_queueing::{self as stories, KUEUE_MANAGER, queue_patches};
 use muster_tree::{Tree, tree};
 
-fn play(test: &str, story: fn(&Stage)) {
-    if let Some(stage) = Stage::embedded(test, &[]) {
+fn play(test: &str, story: fn(&QueueFixture)) {
+    if let Some(stage) = QueueFixture::embedded(test, &[]) {
         story(&stage);
     }
 }
 
 #[test]
-fn one_waits_suspended_and_runs_when_the_other_ended() {
+fn a_suspended_trainjob_starts_when_quota_is_released() {
     play(
-        "one_waits_suspended_and_runs_when_the_other_ended",
-        stories::one_waits_suspended_and_runs_when_the_other_ended,
+        "a_suspended_trainjob_starts_when_quota_is_released",
+        stories::a_suspended_trainjob_starts_when_quota_is_released,
     );
 }
 
 #[test]
-fn waiting_is_explained() {
-    play("waiting_is_explained", stories::waiting_is_explained);
+fn the_pending_reason_is_explained() {
+    play("the_pending_reason_is_explained", stories::the_pending_reason_is_explained);
 }
 
 #[test]
-fn one_that_is_preempted_stops_and_comes_back() {
-    play("one_that_is_preempted_stops_and_comes_back", stories::one_that_is_preempted_stops_and_comes_back);
+fn a_preempted_trainjob_is_suspended_and_resumed() {
+    play(
+        "a_preempted_trainjob_is_suspended_and_resumed",
+        stories::a_preempted_trainjob_is_suspended_and_resumed,
+    );
 }
 
 /// Shows: 2899-14.
 #[test]
-fn one_whose_time_to_live_is_over_leaves_nothing() {
+fn an_expired_ttl_deletes_all_children_and_releases_quota() {
     play(
-        "one_whose_time_to_live_is_over_leaves_nothing",
-        stories::one_whose_time_to_live_is_over_leaves_nothing,
+        "an_expired_ttl_deletes_all_children_and_releases_quota",
+        stories::an_expired_ttl_deletes_all_children_and_releases_quota,
     );
 }
 
 #[test]
-fn a_step_that_is_done_gives_back_what_it_had() {
-    play("a_step_that_is_done_gives_back_what_it_had", stories::a_step_that_is_done_gives_back_what_it_had);
+fn a_completed_step_releases_its_quota() {
+    play("a_completed_step_releases_its_quota", stories::a_completed_step_releases_its_quota);
 }
 
 #[test]
-fn one_goes_on_with_the_runtime_that_it_kept() {
-    play("one_goes_on_with_the_runtime_that_it_kept", stories::one_goes_on_with_the_runtime_that_it_kept);
+fn a_trainjob_resumes_with_its_runtime_snapshot() {
+    play(
+        "a_trainjob_resumes_with_its_runtime_snapshot",
+        stories::a_trainjob_resumes_with_its_runtime_snapshot,
+    );
 }
 
 /// Shows: 2899-17.
@@ -61,9 +67,9 @@ fn time_in_the_queue_does_not_count_towards_the_deadline() {
 }
 
 #[test]
-fn a_gang_that_has_quota_is_placed_as_a_whole_or_not_at_all() {
-    let test = "a_gang_that_has_quota_is_placed_as_a_whole_or_not_at_all";
-    play(test, stories::a_gang_that_has_quota_is_placed_as_a_whole_or_not_at_all);
+fn an_admitted_gang_is_scheduled_all_or_nothing() {
+    let test = "an_admitted_gang_is_scheduled_all_or_nothing";
+    play(test, stories::an_admitted_gang_is_scheduled_all_or_nothing);
 }
 
 #[test]
@@ -71,11 +77,11 @@ fn the_example_runs() {
     play("the_example_runs", stories::the_example_runs);
 }
 
-/// A namespace with a queue for one processor, and somebody in it who is no administrator.
+/// A namespace with a LocalQueue for one CPU, and a user in it without administrator rights.
 struct Tenancy {
-    _plane: Plane,
-    admin: Server,
-    tenant: Server,
+    _plane: EmbeddedServer,
+    admin: ApiClient,
+    tenant: ApiClient,
 }
 
 const QUEUES: &str = "kueue.x-k8s.io/v1beta2";
@@ -89,7 +95,7 @@ fn manifest(api_version: &str, kind: &str, name: &str, spec: &Tree) -> Tree {
 
 impl Tenancy {
     fn new(test: &str) -> Option<Tenancy> {
-        let plane = match Plane::start(&["--ephemeral", "--sim-nodes", "3"]) {
+        let plane = match EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "3"]) {
             Ok(plane) => plane,
             Err(why) => {
                 skip(test, &why);
@@ -97,7 +103,7 @@ impl Tenancy {
             }
         };
         let admin = plane.server().expect("it answers");
-        let tenancy = Tenancy { tenant: Server::new(admin.base(), ""), admin, _plane: plane };
+        let tenancy = Tenancy { tenant: ApiClient::new(admin.base(), ""), admin, _plane: plane };
         let share = tree!({"name": "cpu", "nominalQuota": "1"});
         let groups = tree!([{"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [share]}]}]);
         let cluster = tree!({"namespaceSelector": {}, "resourceGroups": groups});
@@ -117,7 +123,7 @@ impl Tenancy {
         tenancy.give(ACCOUNTS, &account);
         let asked = tree!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
         let token = tenancy.give(&format!("{ACCOUNTS}/tenant/token"), &asked);
-        let tenant = Server::new(tenancy.admin.base(), token.str_at(&["status", "token"]));
+        let tenant = ApiClient::new(tenancy.admin.base(), token.str_at(&["status", "token"]));
         Some(Tenancy { tenant, ..tenancy })
     }
 
@@ -183,8 +189,8 @@ impl Tenancy {
         panic!("{what}: {}", self.read(&format!("{SPACE}/trainjobs")));
     }
 
-    /// Nobody has more than there is, now and for a while.
-    fn is_kept(&self) {
+    /// Usage stays within quota, now and for a while.
+    fn assert_quota_is_respected(&self) {
         for _ in 0..LOOKS_QUIET {
             assert!(self.running() <= 1, "{}", self.read("/api/v1/namespaces/default/pods"));
             std::thread::sleep(PAUSE);
@@ -206,9 +212,9 @@ fn one_node() -> Tree {
     tree!({"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [job]}}})
 }
 
-fn send(server: &Server, method: &str, path: &str, body: &Tree) -> (u16, Tree) {
+fn send(server: &ApiClient, method: &str, path: &str, body: &Tree) -> (u16, Tree) {
     let kind = if method == "PATCH" { "merge" } else { "" };
-    let step = Step { kind: kind.to_owned(), ..Step::default() };
+    let step = RequestStep { kind: kind.to_owned(), ..RequestStep::default() };
     let answer = server.send(method, path, &step, body.to_json_bytes()).expect("the server answers");
     (answer.code, answer.body)
 }
@@ -236,13 +242,16 @@ fn what_a_tenant_edits_of_one_that_runs_buys_nothing() {
         (tree!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": null}}}), "field is immutable"),
         (tree!({"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}), "field is immutable"),
         (tree!({"spec": {"runtimePatches": null}}), "runtimePatches"),
-        (tree!({"spec": {"runtimePatches": [(elsewhere(OURS))]}}), "runtimePatches"),
-        (tree!({"spec": {"suspend": true, "runtimePatches": [(elsewhere(OURS))]}}), "runtimePatches"),
+        (tree!({"spec": {"runtimePatches": [(elsewhere(KUEUE_MANAGER))]}}), "runtimePatches"),
+        (
+            tree!({"spec": {"suspend": true, "runtimePatches": [(elsewhere(KUEUE_MANAGER))]}}),
+            "runtimePatches",
+        ),
     ] {
         it.refused("t", &patch, words);
     }
     assert_eq!(it.job("t").at(&["spec", "runtimePatches"]), Some(&given));
-    it.is_kept();
+    it.assert_quota_is_respected();
     // What it kept of its runtime is in the tenant's reach: what is asked for changes, and so does what is waited for.
     let kept = it.read("/api/v1/namespaces/default/configmaps/t-runtime-snapshot");
     let wide = kept
@@ -255,7 +264,7 @@ fn what_a_tenant_edits_of_one_that_runs_buys_nothing() {
     assert_eq!(code, 200, "{answer}");
     send(&it.tenant, "DELETE", "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets/t", &tree!({}));
     it.until("it stops", |it| is_suspended(&it.job("t")) && it.running() == 0);
-    it.is_kept();
+    it.assert_quota_is_respected();
     assert!(is_suspended(&it.job("t")), "there is no room for what it asks now");
 }
 
@@ -266,15 +275,19 @@ fn what_a_tenant_forges_of_one_that_waits_lets_nothing_run() {
     it.until("it runs", |it| it.running() == 1);
     let made = it.make(
         "w",
-        &tree!({"suspend": false, "runtimePatches": [(elsewhere(OURS)), {"manager": "acme.io/x"}]}),
+        &tree!({"suspend": false, "runtimePatches": [(elsewhere(KUEUE_MANAGER)), {"manager": "acme.io/x"}]}),
     );
     let managers: Vec<&str> =
         made.items_at(&["spec", "runtimePatches"]).iter().map(|it| it.str_at(&["manager"])).collect();
-    assert_eq!((managers, given(&made).len()), (vec!["acme.io/x", OURS], 0), "what is forged is not kept");
+    assert_eq!(
+        (managers, queue_patches(&made).len()),
+        (vec!["acme.io/x", KUEUE_MANAGER], 0),
+        "what is forged is not kept"
+    );
     assert!(is_suspended(&made));
     it.refused(
         "w",
-        &tree!({"spec": {"runtimePatches": [(elsewhere(OURS))]}}),
+        &tree!({"spec": {"runtimePatches": [(elsewhere(KUEUE_MANAGER))]}}),
         "only the queue writes the entry",
     );
     let both = tree!({"spec": {"suspend": false, "runtimePatches": [(elsewhere("acme.io/x"))]}});
@@ -288,7 +301,7 @@ fn what_a_tenant_forges_of_one_that_waits_lets_nothing_run() {
         assert_eq!(code, 200, "{answer}");
         it.until("it is suspended", |it| is_suspended(&it.job("w")));
     }
-    it.is_kept();
+    it.assert_quota_is_respected();
     send(&it.tenant, "DELETE", &format!("{SPACE}/trainjobs/t"), &tree!({}));
     it.until("it never starts where it was not admitted", |it| {
         let all = it.read("/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads");
@@ -296,6 +309,6 @@ fn what_a_tenant_forges_of_one_that_waits_lets_nothing_run() {
     });
     it.change("w", &tree!({"spec": {"suspend": false}}));
     it.until("and does not run without a share", |it| is_suspended(&it.job("w")));
-    it.is_kept();
+    it.assert_quota_is_respected();
     assert_eq!(it.running(), 0);
 }

@@ -1,16 +1,16 @@
-//! Training that tells how far it is, on a real Kubernetes with an installed operator: what its pods are given, what is
-//! answered to them by whoever leads and whoever stands by, and whom they trust.
+//! Progress reports of training on a real Kubernetes with an installed operator: the URL, token and CA in the pods, and the
+//! answers of leader and follower.
 //!
 //! Nothing routes to the address of a Service here: clients call it by its name, at the ports of this machine.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use muster_tests::beside::Beside;
 use muster_tests::clients::note;
-use muster_tests::queues::Stage;
-use muster_tests::reports::{audience, path, stored, token, what_is_answered};
-use muster_tests::{plane, ports};
+use muster_tests::muster_process::MusterProcess;
+use muster_tests::progress_reports::{audience, check_responses, path, stored, token};
+use muster_tests::queue_fixture::QueueFixture;
+use muster_tests::{embedded_server, ports};
 use muster_tree::Tree;
 
 use crate::train_cluster::{job, runs, runtime};
@@ -28,7 +28,7 @@ fn configuration(port: u16) -> String {
     )
 }
 
-/// A runtime whose pods have an account: on these planes nobody gives them one.
+/// A runtime whose pods name a ServiceAccount: no admission plugin of these control planes sets one.
 fn accounted() -> String {
     let (without, with) =
         ("{terminationGracePeriodSeconds", "{serviceAccountName: default, terminationGracePeriodSeconds");
@@ -37,7 +37,7 @@ fn accounted() -> String {
     text.replace(without, with)
 }
 
-/// Somebody who trusts this file, and calls the Service at this port of this machine.
+/// An HTTPS client that trusts the CA in this file and connects to the Service at this port of the host.
 struct Pod<'a> {
     authority: &'a str,
     port: u16,
@@ -55,7 +55,7 @@ impl Pod<'_> {
         curl.arg(format!("https://{HOST}:{port}{path}"));
         let mut child =
             curl.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // Who is not reached takes nothing.
+        // A replica that cannot be reached accepts no report.
         let _ = child.stdin.take().unwrap().write_all(body.as_bytes());
         let output = child.wait_with_output().unwrap();
         if !output.status.success() {
@@ -71,8 +71,8 @@ impl Pod<'_> {
     }
 }
 
-/// What trains has where to, as whom, and whom to trust; the authorities.
-fn what_pods_are_given(stage: &Stage, port: u16) -> String {
+/// The pods of a TrainJob have the URL, a token and the CA of the progress endpoint; returns the CAs.
+fn what_pods_are_given(stage: &QueueFixture, port: u16) -> String {
     stage.apply_text(&job("tells", "long", &[]));
     stage.until("it runs", runs("tells"));
     let pods = stage.get(&["pods", "--selector", "jobset.sigs.k8s.io/jobset-name=tells"]);
@@ -105,15 +105,15 @@ fn what_pods_are_given(stage: &Stage, port: u16) -> String {
 }
 
 /// The authorities that pods of that TrainJob trust.
-fn trusted(stage: &Stage) -> String {
+fn trusted(stage: &QueueFixture) -> String {
     let map = stage.get(&["configmap", "tells-tls-config"]);
     assert_eq!(map.items_at(&["metadata", "ownerReferences"])[0].str_at(&["name"]), "tells");
     map.str_at(&["data", "ca.crt"]).to_owned()
 }
 
-/// Where an installation with this configuration hears it: the ports of its Service and of its pods.
+/// The ports of the progress endpoint with this configuration: of the Service and of its pods.
 fn what_is_installed(config: &str, port: u16) {
-    let mut install = Command::new(plane::binary().unwrap());
+    let mut install = Command::new(embedded_server::binary().unwrap());
     let output = install.args(["install", "--dry-run", "-o", "json", "--config", config]).output().unwrap();
     let list = Tree::parse(&output.stdout).unwrap();
     let find = |kind: &str, name: &str| {
@@ -132,17 +132,17 @@ fn what_is_installed(config: &str, port: u16) {
 
 #[test]
 fn training_of_a_real_server_tells_how_far_it_is() {
-    let Some(mut stage) = Stage::real("training_of_a_real_server_tells_how_far_it_is") else { return };
+    let Some(mut stage) = QueueFixture::real("training_of_a_real_server_tells_how_far_it_is") else { return };
     let [port, second] = [(); 2].map(|()| ports::free());
-    let config = stage.file("config.yaml", &configuration(port));
+    let config = stage.write_file("config.yaml", &configuration(port));
     what_is_installed(&config, port);
-    stage.operator_ends();
-    stage.operator_starts_with(&["--config", &config]);
+    stage.stop_operator();
+    stage.start_operator_with(&["--config", &config]);
     stage.apply_text(&accounted());
-    let authority = stage.file("ca.crt", &what_pods_are_given(&stage, port));
-    let (real, installed) = stage.behind().unwrap();
+    let authority = stage.write_file("ca.crt", &what_pods_are_given(&stage, port));
+    let (real, installed) = stage.installation().unwrap();
     let (server, pod) = (&real.server, Pod { authority: &authority, port });
-    what_is_answered(server, "long", &|token, path, body| pod.post(token, path, body));
+    check_responses(server, "long", &|token, path, body| pod.post(token, path, body));
     let mine = token(server, "default", &audience("tells"));
     for (method, at) in
         [("POST", "/"), ("POST", "/healthz"), ("GET", &path("tells")), ("PUT", &path("tells"))]
@@ -151,8 +151,8 @@ fn training_of_a_real_server_tells_how_far_it_is() {
         assert_eq!((code, answer.str_at(&["message"])), (404, "Not found"), "{method} {at}");
     }
     assert_eq!(stored(server, "tells"), None, "nothing was told so far");
-    // Who stands by hears it as well.
-    let other = stage.file("other.yaml", &configuration(second));
+    // A follower accepts reports as well.
+    let other = stage.write_file("other.yaml", &configuration(second));
     let words = [
         "operator",
         "--webhook-service",
@@ -162,7 +162,7 @@ fn training_of_a_real_server_tells_how_far_it_is() {
         "--config",
         &other,
     ];
-    let beside = Beside::start(&words, &installed.kubeconfig);
+    let beside = MusterProcess::start(&words, &installed.kubeconfig);
     let standing = Pod { authority: &authority, port: second };
     stage.until("who stands by answers", |_| match standing.send("POST", &mine, &path("tells"), TOLD)? {
         (200, _) => Ok(()),
@@ -179,10 +179,10 @@ fn training_of_a_real_server_tells_how_far_it_is() {
         let now = trusted(stage);
         if now.matches("BEGIN CERTIFICATE").count() == 2 { Ok(()) } else { Err(now) }
     });
-    let both = stage.file("both.crt", &trusted(&stage));
+    let both = stage.write_file("both.crt", &trusted(&stage));
     let (code, answer) = Pod { authority: &both, port }.post(&mine, &path("tells"), TOLD);
     assert_eq!(code, 200, "{answer}");
-    let told = stage.complaints();
+    let told = stage.operator_log();
     assert!(!told.contains("ERROR muster") && !told.contains("cannot create resource"), "{told}");
     note(
         "training tells how far it is on a real server: whoever leads, and whatever becomes of the certificates",

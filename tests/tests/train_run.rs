@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use muster_tests::beside::until;
-use muster_tests::plane::{Mortal, Plane};
-use muster_tests::training::{
-    JOB_SETS, PODS, RUNTIMES, Ran, TRAIN_JOBS, create, delete, holds, muster, names, run,
+use muster_tests::embedded_server::{EmbeddedServer, RestartableServer};
+use muster_tests::muster_process::until;
+use muster_tests::trainjob_fixture::{
+    CommandResult, JOB_SETS, PODS, RUNTIMES, TRAIN_JOBS, create, delete, holds, muster, names, run,
 };
 use muster_tree::{Tree, tree};
 
-/// A runtime whose simulated pods end with this code.
+/// A runtime whose simulated pods exit with this code.
 fn runtime(name: &str, code: i64, seconds: &str) -> String {
     format!(
         "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: ClusterTrainingRuntime\nmetadata: {{name: {name}}}\nspec:
@@ -29,7 +29,7 @@ spec: {{runtimeRef: {{name: {runtime}}}, trainer: {{numNodes: 2}}{more}}}\n"
     )
 }
 
-fn simulated(text: &str, words: &[&str]) -> Ran {
+fn simulated(text: &str, words: &[&str]) -> CommandResult {
     run(text, &[&["--sim-nodes", "2"], words].concat())
 }
 
@@ -123,7 +123,7 @@ fn summaries_and_plans_for_machines() {
 /// On a server that stays nothing stays, neither of what completed nor of what was cut short.
 #[test]
 fn another_server_is_left_as_it_was() {
-    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "2"]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "2"]).unwrap();
     let server = plane.server().unwrap();
     let kubeconfig = plane.kubeconfig().display().to_string();
     let before = names(&server, RUNTIMES);
@@ -146,7 +146,7 @@ fn another_server_is_left_as_it_was() {
 }
 
 /// What `muster why` says of a TrainJob of the default namespace.
-fn why(kubeconfig: &str, name: &str, words: &[&str]) -> Ran {
+fn why(kubeconfig: &str, name: &str, words: &[&str]) -> CommandResult {
     let name = format!("trainjob/{name}");
     let ran = muster(&[&["why", &name, "-n", "default", "--kubeconfig", kubeconfig], words].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -159,7 +159,7 @@ fn document(text: &str) -> Tree {
 
 #[test]
 fn why_it_waits() {
-    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "2"]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "2"]).unwrap();
     let server = plane.server().unwrap();
     let kubeconfig = plane.kubeconfig().display().to_string();
     let why = |name: &str| why(&kubeconfig, name, &[]).out;
@@ -197,7 +197,10 @@ fn why_it_waits() {
         ", runtimePatches: [{manager: a.dev/b, trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, \
         template: {spec: {template: {spec: {nodeSelector: {never: there}}}}}}]}}}}]",
     );
-    said("large", &["large: Pending", "Unschedulable: 0/2 nodes are available", "2 of 2 pods have no node:"]);
+    said(
+        "large",
+        &["large: Pending", "Unschedulable: 0/2 nodes are available", "2 of 2 pods are not scheduled:"],
+    );
     make("done", "good", ", ttlSecondsAfterFinished: 3600");
     ended("done", "Complete");
     said(
@@ -216,13 +219,13 @@ fn why_it_waits() {
     );
 }
 
-/// Whoever should enforce deadlines does not run: `muster why` says so. Another cause of waiting shows likewise: the
-/// runtime is gone before anybody has kept it.
+/// The controller that enforces deadlines does not run: `muster why` reports it. Another cause is reported likewise: the
+/// runtime is deleted before a controller adds its finalizer.
 ///
 /// Shows: 2899-52.
 #[test]
 fn a_missed_deadline_and_a_missing_runtime_show() {
-    let mut mortal = Mortal::with(&["--sim-nodes", "1"]).unwrap();
+    let mut mortal = RestartableServer::with_args(&["--sim-nodes", "1"]).unwrap();
     let server = mortal.server().unwrap();
     for (name, seconds) in [("slow", "1000"), ("gone", "1")] {
         create(&server, &document(&runtime(name, 0, seconds)));
@@ -232,8 +235,8 @@ fn a_missed_deadline_and_a_missing_runtime_show() {
         (it.str_at(&["kind"]) == "JobSet").then_some(())
     });
     mortal.kill();
-    mortal.change(&["--sim-nodes", "1", "--controllers", "*,-trainer"]);
-    mortal.revive().unwrap();
+    mortal.set_args(&["--sim-nodes", "1", "--controllers", "*,-trainer"]);
+    mortal.restart().unwrap();
     let server = mortal.server().unwrap();
     let kubeconfig = mortal.kubeconfig().display().to_string();
     create(&server, &document(&job("late", "slow", ", activeDeadlineSeconds: 1")));
@@ -246,7 +249,7 @@ fn a_missed_deadline_and_a_missing_runtime_show() {
         &[
             "TrainJob default/late: Overdue",
             "DeadlineMissed: its deadline was ",
-            "does the trainer controller run",
+            "check that the trainer controller runs",
         ],
     );
     let data = Tree::parse(why(&kubeconfig, "late", &["-o", "json"]).out.as_bytes()).unwrap();
@@ -263,7 +266,7 @@ fn a_missed_deadline_and_a_missing_runtime_show() {
         0,
         &[
             "TrainJob default/bare: Pending",
-            "RuntimeMissing: there is no ClusterTrainingRuntime gone: make it",
+            "RuntimeMissing: there is no ClusterTrainingRuntime gone: create it",
         ],
     );
 }
@@ -271,7 +274,7 @@ fn a_missed_deadline_and_a_missing_runtime_show() {
 /// A pod of a TrainJob is part of it, and one that cannot start says why.
 #[test]
 fn why_pods_of_this_machine_wait() {
-    let plane = Plane::start(&["--ephemeral"]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral"]).unwrap();
     let server = plane.server().unwrap();
     let kubeconfig = plane.kubeconfig().display().to_string();
     create(
@@ -288,7 +291,7 @@ fn why_pods_of_this_machine_wait() {
     why(&kubeconfig, "silent", &[]).assert(
         "no command",
         0,
-        &["silent: Pending", "CreateContainerConfigError: ", "1 of 1 pods have one and do not run:"],
+        &["silent: Pending", "CreateContainerConfigError: ", "1 of 1 pods are scheduled but not running:"],
     );
     let name = format!("pod/{}", pod.str_at(&["metadata", "name"]));
     muster(&["why", &name, "-n", "default", "--kubeconfig", &kubeconfig]).assert(

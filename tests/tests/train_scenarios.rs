@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use muster_tests::plane::{Mortal, Plane};
-use muster_tests::trains;
+use muster_tests::embedded_server::{EmbeddedServer, RestartableServer};
+use muster_tests::trainjobs;
 
-/// Nobody looks at these before they are stored.
+/// No webhook validates these before they are stored.
 const UNKNOWN: &str = "
 name: a TrainJob whose runtime nobody knows fails, and goes by its time to live
 runtime: none
 job: {runtime: {name: r, kind: Recipe, apiGroup: acme.io}, ttl: 1, held: true}
 steps:
 - conditions: [[Failed, 'True', TrainingRuntimeNotSupported, 'unsupported runtime: Recipe.acme.io']]
-- told: {reason: Failed, type: Warning, note: 'unsupported runtime: Recipe.acme.io', times: 1}
+- event: {reason: Failed, type: Warning, note: 'unsupported runtime: Recipe.acme.io', times: 1}
 - deleted: {seconds: 1, after: Failed}
 - released: {}
 ";
@@ -22,7 +22,7 @@ runtime: none
 steps:
 - make: {name: waits, runtime: {name: later, kind: TrainingRuntime}}
 - make: {name: fails, runtime: {name: never, kind: TrainingRuntime}, deadline: 2, ttl: 1, held: true}
-- told: {name: waits, reason: TrainJobResourcesCreationFailed, type: Warning, says: ['TrainJob resources reconciliation failed: ', not found]}
+- event: {name: waits, reason: TrainJobResourcesCreationFailed, type: Warning, says: ['TrainJob resources reconciliation failed: ', not found]}
 - runtime: {name: later, run: 1}
 - is: {of: waits, Complete: 'True'}
 - deleted: {of: fails, seconds: 1, after: Failed}
@@ -33,10 +33,11 @@ steps:
 /// Shows: 2899-23.
 #[test]
 fn train_jobs_that_nobody_admitted() {
-    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "2", "--admission", "*,-trainer"]).unwrap();
+    let plane =
+        EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "2", "--admission", "*,-trainer"]).unwrap();
     let server = plane.server().unwrap();
     for (space, text) in [("unknown", UNKNOWN), ("missing", MISSING)] {
-        trains::play(&server, text, space).unwrap_or_else(|why| panic!("{space}: {why}"));
+        trainjobs::run_scenario(&server, text, space).unwrap_or_else(|why| panic!("{space}: {why}"));
     }
 }
 
@@ -74,10 +75,10 @@ const AWAY: Duration = Duration::from_secs(8);
 /// Shows: 2899-28, 2899-62.
 #[test]
 fn deadlines_and_times_to_live_outlive_the_server() {
-    let mut plane = Mortal::with(&["--sim-nodes", "2"]).unwrap();
-    trains::play(&plane.server().unwrap(), BEFORE, "outlived").unwrap();
+    let mut plane = RestartableServer::with_args(&["--sim-nodes", "2"]).unwrap();
+    trainjobs::run_scenario(&plane.server().unwrap(), BEFORE, "outlived").unwrap();
     plane.kill();
     std::thread::sleep(AWAY);
-    plane.revive().unwrap();
-    trains::play(&plane.server().unwrap(), AFTER, "outlived").unwrap();
+    plane.restart().unwrap();
+    trainjobs::run_scenario(&plane.server().unwrap(), AFTER, "outlived").unwrap();
 }

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::Command;
 
 use muster_tests::clients::{note, program};
-use muster_tests::plane::Plane;
-use muster_tests::training::{meeting_point, path_with};
+use muster_tests::embedded_server::EmbeddedServer;
+use muster_tests::trainjob_fixture::{lock_rendezvous_port, path_with};
 
 /// Runs these steps of the script against a plane with these folders in front of its path.
 fn passes(python: &Path, first: &[&Path], namespace: &str, steps: &[&str]) {
     let first: Vec<String> = first.iter().map(|folder| folder.display().to_string()).collect();
-    let plane = Plane::start_with_path(&path_with(&first.join(":")), &["--ephemeral"]).unwrap();
+    let plane = EmbeddedServer::start_with_path(&path_with(&first.join(":")), &["--ephemeral"]).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join("trainer.py");
     let mut command = Command::new(python);
     command.arg(script).arg(namespace).args(steps).env("KUBECONFIG", plane.kubeconfig());
@@ -22,7 +22,7 @@ fn passes(python: &Path, first: &[&Path], namespace: &str, steps: &[&str]) {
 #[test]
 fn kubeflows_sdk_works_unchanged() {
     let Some(python) = program("MUSTER_TEST_KUBEFLOW", "kubeflows_sdk_works_unchanged") else { return };
-    let _alone = meeting_point();
+    let _alone = lock_rendezvous_port();
     passes(&python, &[python.parent().unwrap()], "by-sdk", &[]);
     note("Kubeflow's SDK: runtimes, functions on two nodes, logs, events, deadline, initializers");
 }
@@ -32,7 +32,7 @@ fn kubeflows_sdk_trains_with_torch() {
     let test = "kubeflows_sdk_trains_with_torch";
     let Some(python) = program("MUSTER_TEST_KUBEFLOW", test) else { return };
     let Some(torch) = program("MUSTER_TEST_TORCH", test) else { return };
-    let _alone = meeting_point();
+    let _alone = lock_rendezvous_port();
     passes(&python, &[&torch], "by-torch", &["torch"]);
     note("Kubeflow's SDK: a function in a process group of PyTorch over two nodes");
 }

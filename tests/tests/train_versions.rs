@@ -2,15 +2,15 @@
 //! and the way back.
 //!
 //! The older definition is ours without `ttlSecondsAfterFinished` and without the rule that keeps both fields as they are: the
-//! shape that upstream has. There is no earlier release of ours: whoever does not know the fields is played by an operator
+//! shape that upstream has. There is no earlier release of ours: an operator without the fields is played by an operator
 //! without the controller `trainer`.
 
 use std::collections::BTreeMap;
 
 use muster_tests::clients::note;
-use muster_tests::pages;
-use muster_tests::plane;
-use muster_tests::queues::Stage;
+use muster_tests::doc_tests;
+use muster_tests::embedded_server;
+use muster_tests::queue_fixture::QueueFixture;
 use muster_tests::real;
 use muster_tree::Tree;
 
@@ -23,7 +23,7 @@ const UNCHECKED: [&str; 1] = ["--validate=false"];
 
 /// The older definition: upstream's shape.
 fn older() -> Tree {
-    let ours = real::definition(&plane::binary().unwrap(), DEFINITION).unwrap();
+    let ours = real::crd_manifest(&embedded_server::binary().unwrap(), DEFINITION).unwrap();
     let spec = ["schema", "openAPIV3Schema", "properties", "spec"];
     let versions = ours.at(&["spec", "versions"]).unwrap().map_items(|_, version| {
         let fields = [&spec[..], &["properties", "ttlSecondsAfterFinished"]].concat();
@@ -42,15 +42,15 @@ fn older() -> Tree {
 }
 
 /// Puts the older definition in place of ours.
-fn goes_back(stage: &Stage) {
-    let file = stage.file("older-trainjobs.yaml", &older().to_yaml());
+fn goes_back(stage: &QueueFixture) {
+    let file = stage.write_file("older-trainjobs.yaml", &older().to_yaml());
     stage.kubectl(&["replace", "-f", &file]);
     served(stage, false);
 }
 
-/// Waits until the server goes by the definition that has the field, or by the one that does not. Somebody has to answer
+/// Waits until the API server serves the CRD with the field, or the one without it. A webhook server has to answer
 /// its webhooks meanwhile, where it has any.
-fn served(stage: &Stage, field: bool) {
+fn served(stage: &QueueFixture, field: bool) {
     stage.until("the server goes by it", |stage| {
         let text = job("probe", "long", &["ttlSecondsAfterFinished: 100"]);
         let made = stage.try_apply(&text, &["--dry-run=server", "--validate=false", "--output", "json"])?;
@@ -59,7 +59,7 @@ fn served(stage: &Stage, field: bool) {
 }
 
 /// What must not change: of a TrainJob and its pods.
-fn picture(stage: &Stage, names: &[&str]) -> BTreeMap<String, String> {
+fn picture(stage: &QueueFixture, names: &[&str]) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for name in names {
         let job = stage.get(&["trainjob", name]);
@@ -76,14 +76,14 @@ fn picture(stage: &Stage, names: &[&str]) -> BTreeMap<String, String> {
     all
 }
 
-/// Our operator over the older definition: as if nobody had said anything.
-fn a_new_operator_and_an_old_definition(stage: &Stage) {
+/// Our operator with the older CRD: the fields are dropped, as if they were not set.
+fn a_new_operator_and_an_old_definition(stage: &QueueFixture) {
     stage.try_apply(&job("done", "quick", &BOTH), &UNCHECKED).unwrap();
     stage.try_apply(&job("goes-on", "long", &["ttlSecondsAfterFinished: 1"]), &UNCHECKED).unwrap();
     stage.until("it completes", is("done", "Complete", "AllJobsCompleted"));
     stage.until("the other runs", runs("goes-on"));
     stage.stays("a time to live that was dropped is none", is("done", "Complete", "AllJobsCompleted"));
-    let told = stage.complaints();
+    let told = stage.operator_log();
     assert!(told.contains("it lacks spec.ttlSecondsAfterFinished"), "{told}");
     assert!(!told.contains("ERROR muster"), "{told}");
     // The deadline is in both definitions.
@@ -92,13 +92,13 @@ fn a_new_operator_and_an_old_definition(stage: &Stage) {
 }
 
 /// Upgrading writes to no job.
-fn upgrading(stage: &mut Stage) {
+fn upgrading(stage: &mut QueueFixture) {
     let jobs = ["done", "goes-on"];
     let before = picture(stage, &jobs);
     assert!(before.keys().any(|it| it.starts_with("pod goes-on")), "{before:?}");
-    stage.operator_ends();
-    stage.installs(&[]).unwrap();
-    stage.operator_starts();
+    stage.stop_operator();
+    stage.reinstall(&[]).unwrap();
+    stage.start_operator();
     served(stage, true);
     // Another one is looked at, and so were they.
     stage.apply_text(&job("new", "quick", &["ttlSecondsAfterFinished: 1"]));
@@ -107,11 +107,11 @@ fn upgrading(stage: &mut Stage) {
 }
 
 /// An operator that knows nothing of TrainJobs leaves the fields and the jobs alone.
-fn an_old_operator_and_a_new_definition(stage: &mut Stage) {
+fn an_old_operator_and_a_new_definition(stage: &mut QueueFixture) {
     stage.apply_text(&job("both", "long", &BOTH));
     stage.until("it runs", runs("both"));
-    stage.operator_ends();
-    stage.operator_starts_with(&["--controllers", "*,-trainer", "--admission", "*,-trainer"]);
+    stage.stop_operator();
+    stage.start_operator_with(&["--controllers", "*,-trainer", "--admission", "*,-trainer"]);
     let before = picture(stage, &["both", "goes-on"]);
     stage.stays("nothing happens to them", |stage| {
         let now = picture(stage, &["both", "goes-on"]);
@@ -119,22 +119,22 @@ fn an_old_operator_and_a_new_definition(stage: &mut Stage) {
     });
     let both = stage.get(&["trainjob", "both"]);
     assert_eq!(both.int_at(&["spec", "ttlSecondsAfterFinished"]), Some(1), "{both}");
-    let told = stage.complaints();
+    let told = stage.operator_log();
     assert!(!told.contains("ERROR muster"), "{told}");
 }
 
 /// The way back, by the commands of the page for operators: accepted in this order, and nothing stops.
-fn downgrading(stage: &mut Stage) {
+fn downgrading(stage: &mut QueueFixture) {
     let removal = r#"{"spec": {"ttlSecondsAfterFinished": null}}"#;
     let why = stage.run(&["patch", "trainjob", "both", "--type=merge", "-p", removal]).unwrap_err();
     assert!(why.contains("field is immutable"), "while ours is there: {why}");
-    let pods = |stage: &Stage| -> BTreeMap<String, String> {
+    let pods = |stage: &QueueFixture| -> BTreeMap<String, String> {
         picture(stage, &["both", "goes-on"]).into_iter().filter(|it| it.0.starts_with("pod")).collect()
     };
     let before = pods(stage);
-    stage.operator_ends();
-    let _ = stage.file("older-trainjobs.yaml", &older().to_yaml());
-    let all = pages::commands(&pages::page("guides/trainjob-operations.md")).unwrap();
+    stage.stop_operator();
+    let _ = stage.write_file("older-trainjobs.yaml", &older().to_yaml());
+    let all = doc_tests::commands(&doc_tests::page("guides/trainjob-operations.md")).unwrap();
     let from = all.iter().position(|it| it.contains("kubectl delete")).expect("it ends by rolling back");
     for block in &all[from..] {
         stage.shell(block, &[]).unwrap_or_else(|why| panic!("{block}: {why}"));
@@ -148,7 +148,7 @@ fn downgrading(stage: &mut Stage) {
             assert_eq!(job.at(&["spec", field]), None, "{job}");
         }
     }
-    stage.operator_starts();
+    stage.start_operator();
     stage.until("it goes on", runs("both"));
     stage.stays("and nothing is deleted", |stage| {
         if pods(stage) == before { Ok(()) } else { Err(format!("{:?}", pods(stage))) }
@@ -156,10 +156,10 @@ fn downgrading(stage: &mut Stage) {
 }
 
 /// Off and on again: those made without the fields stay, those made with them go.
-fn off_and_on_again(stage: &mut Stage) {
-    stage.operator_ends();
-    stage.installs(&[]).unwrap();
-    stage.operator_starts();
+fn off_and_on_again(stage: &mut QueueFixture) {
+    stage.stop_operator();
+    stage.reinstall(&[]).unwrap();
+    stage.start_operator();
     served(stage, true);
     stage.apply_text(&job("without", "quick", &[]));
     stage.apply_text(&job("with", "quick", &["ttlSecondsAfterFinished: 1"]));
@@ -171,12 +171,12 @@ fn off_and_on_again(stage: &mut Stage) {
 /// Shows: 2899-53, 2899-54, 2899-55, 2899-56, 2899-57, 2899-64, 2899-67.
 #[test]
 fn trainjobs_of_older_definitions_and_back() {
-    let Some(mut stage) = Stage::real("trainjobs_of_older_definitions_and_back") else { return };
+    let Some(mut stage) = QueueFixture::real("trainjobs_of_older_definitions_and_back") else { return };
     stage.apply_text(&runtime("quick", 1));
     stage.apply_text(&runtime("long", 3600));
     goes_back(&stage);
-    stage.operator_ends();
-    stage.operator_starts();
+    stage.stop_operator();
+    stage.start_operator();
     a_new_operator_and_an_old_definition(&stage);
     upgrading(&mut stage);
     an_old_operator_and_a_new_definition(&mut stage);

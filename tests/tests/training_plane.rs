@@ -1,14 +1,14 @@
 //! What surrounds TrainJobs on the embedded plane: the runtimes that come along, settings, numbers, processes of this
-//! machine that train, and what they tell of themselves.
+//! the host that train, and the progress that they report.
 
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use muster_tests::beside::until;
-use muster_tests::differential::{Answer, Server, Step};
-use muster_tests::plane::{self, Mortal, Plane};
+use muster_tests::differential::{ApiClient, HttpAnswer, RequestStep};
+use muster_tests::embedded_server::{self, EmbeddedServer, RestartableServer};
+use muster_tests::muster_process::until;
+use muster_tests::progress_reports;
 use muster_tests::real;
-use muster_tests::reports;
 use muster_tree::{Tree, tree};
 
 use crate::metrics::Scrape;
@@ -18,20 +18,20 @@ const RUNTIMES: &str = "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingrunti
 const JOBS: &str = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs";
 const PUBLIC: &str = "/api/v1/namespaces/kubeflow-system/configmaps/kubeflow-trainer-public";
 
-fn send(server: &Server, method: &str, path: &str, body: &Tree) -> Answer {
+fn send(server: &ApiClient, method: &str, path: &str, body: &Tree) -> HttpAnswer {
     let kind = if method == "PATCH" { "merge" } else { "json" };
-    let step = Step { kind: kind.to_owned(), ..Step::default() };
+    let step = RequestStep { kind: kind.to_owned(), ..RequestStep::default() };
     server.send(method, path, &step, body.to_json_bytes()).unwrap()
 }
 
-fn create(server: &Server, path: &str, body: &Tree) -> Tree {
+fn create(server: &ApiClient, path: &str, body: &Tree) -> Tree {
     let answer = send(server, "POST", path, body);
     assert_eq!(answer.code, 201, "{}", answer.body);
     answer.body
 }
 
-fn delete(server: &Server, path: &str) {
-    let answer = server.send("DELETE", path, &Step::default(), Vec::new()).unwrap();
+fn delete(server: &ApiClient, path: &str) {
+    let answer = server.send("DELETE", path, &RequestStep::default(), Vec::new()).unwrap();
     assert_eq!(answer.code, 200, "{}", answer.body);
 }
 
@@ -41,7 +41,7 @@ fn job(name: &str, runtime: &str, spec: &Tree) -> Tree {
         "spec": tree!({"runtimeRef": {"name": runtime}}).merge(spec)})
 }
 
-/// A runtime whose pods say this of themselves.
+/// A runtime whose pods report this progress.
 fn runtime(name: &str, policy: &Tree, annotations: &Tree, containers: &Tree) -> Tree {
     let pods = tree!({"metadata": {"annotations": annotations}, "spec": {"containers": containers}});
     let job = tree!({"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
@@ -65,12 +65,12 @@ fn ended(job: &Tree) -> Option<(String, String)> {
 }
 
 /// Waits for the end of a TrainJob; its condition and its reason.
-fn end_of(server: &Server, name: &str) -> (String, String) {
+fn end_of(server: &ApiClient, name: &str) -> (String, String) {
     until(server, &format!("{JOBS}/{name}"), "it ends", ended)
 }
 
 /// The logs of the pods of a TrainJob, by their names.
-fn logs(server: &Server, name: &str) -> Vec<String> {
+fn logs(server: &ApiClient, name: &str) -> Vec<String> {
     let selector = format!("jobset.sigs.k8s.io/jobset-name={name}");
     let pods = server.get(&format!("/api/v1/namespaces/default/pods?labelSelector={selector}")).unwrap().body;
     let mut names: Vec<&str> =
@@ -90,7 +90,7 @@ fn names(list: &Tree) -> Vec<&str> {
 
 #[test]
 fn runtimes_are_there_from_the_first_start() {
-    let server = Plane::shared().server().unwrap();
+    let server = EmbeddedServer::shared().server().unwrap();
     let all = server.get(RUNTIMES).unwrap().body;
     let want = [
         "deepspeed-distributed",
@@ -134,7 +134,8 @@ fn runtimes_are_there_from_the_first_start() {
 
 #[test]
 fn without_the_controller_nothing_of_it_is_there() {
-    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "1", "--controllers", "*,-trainer"]).unwrap();
+    let plane =
+        EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "1", "--controllers", "*,-trainer"]).unwrap();
     let server = plane.server().unwrap();
     for path in [TRAINER, RUNTIMES, PUBLIC, "/api/v1/namespaces/kubeflow-system"] {
         assert_eq!(server.get(path).unwrap().code, 404, "{path}");
@@ -145,9 +146,11 @@ fn without_the_controller_nothing_of_it_is_there() {
 /// The definition of JobSets comes with another controller, after the start.
 #[test]
 fn alone_the_controller_follows_jobsets_that_another_runs() {
-    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "1", "--controllers", "trainer"]).unwrap();
+    let plane =
+        EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "1", "--controllers", "trainer"]).unwrap();
     let server = plane.server().unwrap();
-    let definition = real::definition(&plane::binary().unwrap(), "jobsets.jobset.x-k8s.io").unwrap();
+    let definition =
+        real::crd_manifest(&embedded_server::binary().unwrap(), "jobsets.jobset.x-k8s.io").unwrap();
     create(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition);
     let set = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets/a";
     until(&server, "/apis/jobset.x-k8s.io/v1alpha2", "they are served", |it| {
@@ -165,10 +168,10 @@ fn alone_the_controller_follows_jobsets_that_another_runs() {
 
 #[test]
 fn a_restart_keeps_what_a_user_changed_and_brings_back_what_is_missing() {
-    let mut mortal = Mortal::with(&["--sim-nodes", "1"]).unwrap();
+    let mut mortal = RestartableServer::with_args(&["--sim-nodes", "1"]).unwrap();
     let server = mortal.server().unwrap();
     let at = |name: &str| format!("{RUNTIMES}/{name}");
-    let image = |server: &Server, name: &str| {
+    let image = |server: &ApiClient, name: &str| {
         let found = server.get(&at(name)).unwrap().body;
         let job = &found.items_at(&["spec", "template", "spec", "replicatedJobs"])[0];
         let container = &job.items_at(&["template", "spec", "template", "spec", "containers"])[0];
@@ -185,7 +188,7 @@ fn a_restart_keeps_what_a_user_changed_and_brings_back_what_is_missing() {
     delete(&server, &at("jax-distributed"));
     let shipped = server.get(&at("xgboost-distributed")).unwrap().body;
     mortal.kill();
-    mortal.revive().unwrap();
+    mortal.restart().unwrap();
     let server = mortal.server().unwrap();
     assert_eq!(image(&server, "torch-distributed"), "mine", "a change stays");
     let labels = server.get(&at("mlx-distributed")).unwrap().body;
@@ -205,7 +208,7 @@ fn a_restart_keeps_what_a_user_changed_and_brings_back_what_is_missing() {
 /// Shows: 2899-31, 2899-32, 2899-33, 2899-34, 2899-35, 2899-36, 2899-37.
 #[test]
 fn numbers_of_train_jobs_are_scraped() {
-    let plane = Plane::start(&["--ephemeral", "--sim-nodes", "2"]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "2"]).unwrap();
     let server = plane.server().unwrap();
     let before = Scrape::of(&server);
     assert_eq!(before.value("trainjob_ttl_pending_deletions"), 0.0);
@@ -279,7 +282,7 @@ fn numbers_of_train_jobs_are_scraped() {
 }
 
 /// Scrapes until it is as it should be.
-fn look(server: &Server, what: &str, fits: impl Fn(&Scrape) -> bool) -> Scrape {
+fn look(server: &ApiClient, what: &str, fits: impl Fn(&Scrape) -> bool) -> Scrape {
     for _ in 0..600 {
         let scrape = Scrape::of(server);
         if fits(&scrape) {
@@ -312,7 +315,7 @@ fn a_wrong_setting_ends_the_start_with_what_to_do() {
         (format!("{trainer}statusServer:\n  port: 0\n"), "line 4: statusServer.port: Invalid value: 0"),
     ] {
         std::fs::write(&file, &text).unwrap();
-        let mut up = Command::new(plane::binary().unwrap());
+        let mut up = Command::new(embedded_server::binary().unwrap());
         up.args(["up", "--ephemeral", "--listen", "127.0.0.1:0", "--config"]).arg(&file);
         let output = up.output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -331,7 +334,7 @@ fn the_clock_of_deadlines_is_a_setting() {
         let ours = "apiVersion: muster.dev/v1alpha1\nkind: Configuration\n";
         std::fs::write(&file, format!("{ours}trainjob: {{deadlineClock: {clock}}}\n")).unwrap();
         let config = file.display().to_string();
-        let plane = Plane::start(&["--ephemeral", "--sim-nodes", "1", "--config", &config]).unwrap();
+        let plane = EmbeddedServer::start(&["--ephemeral", "--sim-nodes", "1", "--config", &config]).unwrap();
         let server = plane.server().unwrap();
         create(&server, RUNTIMES, &simulated("endless", "72000"));
         create(
@@ -347,7 +350,7 @@ fn the_clock_of_deadlines_is_a_setting() {
             })
         };
         told("True");
-        // Both clocks tell whole seconds: far enough apart to be told from each other.
+        // Both timestamps have whole seconds; the pause is long enough to tell them apart.
         std::thread::sleep(Duration::from_secs(5));
         assert_eq!(send(&server, "PATCH", &path, &tree!({"spec": {"suspend": false}})).code, 200);
         let started = told("False");
@@ -362,7 +365,6 @@ fn the_clock_of_deadlines_is_a_setting() {
     }
 }
 
-/// Seconds since 1970.
 fn seconds(text: &str) -> f64 {
     let micros = muster_api::time::Time::parse(text).unwrap_or_else(|| panic!("no time: {text}")).0;
     Duration::from_micros(u64::try_from(micros).unwrap()).as_secs_f64()
@@ -379,7 +381,7 @@ fn function(code: &str) -> Tree {
 #[test]
 fn a_function_runs_on_every_node_in_a_folder_of_its_own() {
     for isolation in ["auto", "none"] {
-        let plane = Plane::start(&["--ephemeral", "--isolation", isolation]).unwrap();
+        let plane = EmbeddedServer::start(&["--ephemeral", "--isolation", isolation]).unwrap();
         let server = plane.server().unwrap();
         // Were the folder shared, both would find what the other left.
         let code = "import os, time\n\
@@ -417,9 +419,9 @@ const MEETS: &str = "import os, socket, time\n\
 
 #[test]
 fn nodes_of_torch_meet_by_the_standard_variables() {
-    let _alone = muster_tests::training::meeting_point();
+    let _alone = muster_tests::trainjob_fixture::lock_rendezvous_port();
     for (isolation, together) in [("auto", 1), ("none", 2)] {
-        let plane = Plane::start(&["--ephemeral", "--isolation", isolation]).unwrap();
+        let plane = EmbeddedServer::start(&["--ephemeral", "--isolation", isolation]).unwrap();
         let server = plane.server().unwrap();
         let names: Vec<String> = (0..together).map(|n| format!("meet-{n}")).collect();
         for name in &names {
@@ -465,7 +467,7 @@ fn mpi_over_ssh_is_refused_where_its_programs_are_not() {
         eprintln!("skipped: mpi_over_ssh_is_refused_where_its_programs_are_not: this machine has them");
         return;
     }
-    let plane = Plane::start(&["--ephemeral"]).unwrap();
+    let plane = EmbeddedServer::start(&["--ephemeral"]).unwrap();
     let server = plane.server().unwrap();
     let trainer = tree!({"trainer": {"numNodes": 2, "command": ["mpirun", "train"]}});
     // As the shipped ones, without their user: an ordinary one may not become another.
@@ -487,9 +489,9 @@ fn mpi_over_ssh_is_refused_where_its_programs_are_not() {
     assert!(told.str_at(&["message"]).contains("install OpenSSH and Open MPI"), "{told}");
 }
 
-fn reporting(isolation: &str) -> Plane {
+fn reporting(isolation: &str) -> EmbeddedServer {
     let gates = ["--feature-gates", "TrainJobStatus=true"];
-    Plane::start(&[["--ephemeral", "--isolation", isolation].as_slice(), &gates].concat()).unwrap()
+    EmbeddedServer::start(&[["--ephemeral", "--isolation", isolation].as_slice(), &gates].concat()).unwrap()
 }
 
 /// Reports as the libraries do that are given the three variables.
@@ -533,21 +535,23 @@ fn what_is_answered_to_a_report() {
     let plane = reporting("auto");
     let server = plane.server().unwrap();
     let post = |token: &str, path: &str, body: &str| {
-        let somebody = Server::new(server.base(), token);
-        let answer = somebody.send("POST", path, &Step::default(), body.as_bytes().to_vec()).unwrap();
+        let somebody = ApiClient::new(server.base(), token);
+        let answer = somebody.send("POST", path, &RequestStep::default(), body.as_bytes().to_vec()).unwrap();
         (answer.code, answer.body)
     };
-    reports::what_is_answered(&server, "local-process", &post);
-    let admin = server.send("POST", &reports::path("a"), &Step::default(), b"{}".to_vec()).unwrap();
+    progress_reports::check_responses(&server, "local-process", &post);
+    let admin =
+        server.send("POST", &progress_reports::path("a"), &RequestStep::default(), b"{}".to_vec()).unwrap();
     assert_eq!(admin.code, 403, "nobody reports without a token");
 }
 
 #[test]
 fn without_the_gate_nobody_reports() {
-    let server = Plane::shared().server().unwrap();
+    let server = EmbeddedServer::shared().server().unwrap();
     create(&server, JOBS, &job("quiet", "local-process", &tree!({"suspend": true})));
-    let answer =
-        server.send("POST", &format!("{JOBS}/quiet/status"), &Step::default(), b"{}".to_vec()).unwrap();
+    let answer = server
+        .send("POST", &format!("{JOBS}/quiet/status"), &RequestStep::default(), b"{}".to_vec())
+        .unwrap();
     assert_eq!(answer.code, 405, "{}", answer.body);
     let set = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets/quiet";
     let set = until(&server, set, "its JobSet is made", |it| {

@@ -1,11 +1,11 @@
-//! A controller on kube-rs as people write them, against the server of the kubeconfig, in the namespace named by the
-//! first argument: for every ConfigMap with a wish it keeps a Secret that it owns, and says so in an annotation.
+//! A typical kube-rs controller, run against the server of the kubeconfig in the namespace of the first argument: for every ConfigMap
+//! with the label `wish` it applies an owned Secret and sets an annotation.
 //!
-//! It uses what controllers use: the `Controller` with an owned kind (metadata watches), server-side apply, finalizers,
-//! a streaming list, typed and dynamic objects. With `streams` as second argument it uses logs, commands, attaching and
-//! ports of pods instead. It ends with an error when anything is not as it should be.
+//! It covers `Controller` with an owned kind (metadata watches), server-side apply, finalizers, a streaming list, typed and dynamic
+//! objects. With `streams` as second argument it covers logs, exec, attach and port-forward of pods instead. It exits with an error
+//! if anything deviates.
 
-#![expect(clippy::print_stdout, reason = "what works is printed for the reader of a failed run")]
+#![expect(clippy::print_stdout, reason = "the progress helps to debug a failed run")]
 
 mod streams;
 
@@ -29,7 +29,7 @@ use serde_json::json;
 const MANAGER: &str = "kube-rs-test";
 const FINALIZER: &str = "kube-rs.example.com/tidy";
 const WISH: &str = "wish";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -52,15 +52,15 @@ async fn main() -> Result<(), Failure> {
     let client = Client::try_default().await?;
     if std::env::args().nth(2).as_deref() == Some("streams") {
         let all = streams::all(client, &namespace);
-        return tokio::time::timeout(PATIENCE, all).await.map_err(|_| "the streams took too long")?;
+        return tokio::time::timeout(TIMEOUT, all).await.map_err(|_| "the streams took too long")?;
     }
     let world = Arc::new(World { client: client.clone(), namespace: namespace.clone() });
     let controller = tokio::spawn(control(world.clone()));
-    tokio::time::timeout(PATIENCE, story(&world)).await.map_err(|_| "the story took too long")??;
-    tokio::time::timeout(PATIENCE, dynamic_discovery(&client))
+    tokio::time::timeout(TIMEOUT, story(&world)).await.map_err(|_| "the story took too long")??;
+    tokio::time::timeout(TIMEOUT, dynamic_discovery(&client))
         .await
         .map_err(|_| "discovery took too long")??;
-    tokio::time::timeout(PATIENCE, streaming_list(&world)).await.map_err(|_| "no streaming list")??;
+    tokio::time::timeout(TIMEOUT, streaming_list(&world)).await.map_err(|_| "no streaming list")??;
     controller.abort();
     Ok(())
 }
@@ -92,7 +92,7 @@ async fn reconcile(map: Arc<ConfigMap>, world: Arc<World>) -> Result<Action, Bro
     .map_err(|e| Broken::Finalizer(e.to_string()))
 }
 
-/// Keeps the owned Secret, and writes down that it is there.
+/// Applies the owned Secret and annotates the ConfigMap.
 async fn grant(map: &ConfigMap, world: &World) -> Result<Action, kube::Error> {
     let secrets: Api<Secret> = Api::namespaced(world.client.clone(), &world.namespace);
     let name = map.name_any();
@@ -113,7 +113,7 @@ async fn grant(map: &ConfigMap, world: &World) -> Result<Action, kube::Error> {
     Ok(Action::await_change())
 }
 
-/// A wish is granted, granted again when the Secret is lost, changed, and tidied away.
+/// The Secret is created, recreated after deletion, updated, and garbage collected.
 async fn story(world: &World) -> Result<(), Failure> {
     let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.namespace);
     let secrets: Api<Secret> = Api::namespaced(world.client.clone(), &world.namespace);
@@ -158,7 +158,7 @@ where
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    Err(format!("{what} never came").into())
+    Err(format!("{what}: timed out").into())
 }
 
 async fn dynamic_discovery(client: &Client) -> Result<(), Failure> {

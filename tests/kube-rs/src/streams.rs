@@ -1,4 +1,4 @@
-//! Logs, commands, attaching and ports of pods.
+//! Logs, exec, attach and port-forward of pods.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ while True:
     connection.close()
 "#;
 
-/// Each with a pod of its own.
+/// Runs all checks, each with its own pod.
 pub async fn all(client: Client, namespace: &str) -> Result<(), Failure> {
     let pods: Api<Pod> = Api::namespaced(client, namespace);
     commands(&pods).await?;
@@ -60,9 +60,9 @@ async fn text(from: Option<impl tokio::io::AsyncRead + Unpin>) -> Result<String,
     Ok(text)
 }
 
-/// The exit code that the status tells; 0 for success.
+/// Returns the exit code in the status; 0 for success.
 async fn code(process: &mut AttachedProcess) -> Result<i32, Failure> {
-    let status = process.take_status().ok_or("no status")?.await.ok_or("the status never came")?;
+    let status = process.take_status().ok_or("no status")?.await.ok_or("no status received")?;
     if status.status.as_deref() == Some("Success") {
         return Ok(0);
     }
@@ -125,11 +125,11 @@ async fn ports(pods: &Api<Pod>) -> Result<(), Failure> {
             stream.write_all(b"hello").await?;
             stream.read_to_string(&mut said).await
         };
-        // It may not listen yet.
+        // The server may not listen yet.
         if talk.await.is_ok() && said == "HELLO" {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    Err("nobody answered on the port".into())
+    Err("the forwarded port never answered".into())
 }

@@ -1,81 +1,77 @@
-//! Objects that break rules, as they stand in `tests/corpus/*.yaml`.
+//! Deserialises `tests/corpus/*.yaml`: objects that violate validation rules.
 
 use std::path::Path;
 
 use muster_tree::Tree;
 use serde::Deserialize;
 
-use super::rules::Place;
-use crate::documents;
+use super::rules::RuleLocation;
+use crate::yaml_documents;
 
-/// All cases of a kind.
+/// The cases of one or more kinds with the same schema.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Group {
-    /// The file it stands in, without number and extension.
+pub struct CorpusGroup {
+    /// File name without number and extension.
     #[serde(skip)]
     pub file: String,
-    /// The kinds: what is said below holds for each.
+    /// Kinds to which all cases apply.
     pub kinds: Vec<String>,
-    /// The versions that are played, unless a case says less.
+    /// API versions to run, unless a case lists fewer.
     pub versions: Vec<String>,
-    /// The version that is stored meanwhile; as published when empty. Without a conversion, what the stored version
-    /// does not know is lost.
+    /// Storage version during the run; as published when empty. Conversion is `None`, so fields that the storage version lacks are
+    /// dropped.
     #[serde(default)]
     pub stored: String,
-    /// A valid object, which both servers must take; cases are patches of it.
+    /// A valid object that both servers must accept. Cases are patches of it.
     pub base: Tree,
-    /// What breaks rules.
     #[serde(default)]
-    pub cases: Vec<Case>,
-    /// Rules that no object can break.
+    pub cases: Vec<CorpusCase>,
+    /// Rules that no object can violate alone.
     #[serde(default)]
     pub unbreakable: Vec<Unbreakable>,
 }
 
-/// Requests of which the last breaks a rule.
+/// Requests, the last of which violates a rule.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Case {
-    /// The place of the rule, as in [`Place::at`].
+pub struct CorpusCase {
+    /// Location of the rule, as in [`RuleLocation::at`].
     pub at: String,
-    /// The message of a CEL rule.
+    /// Message of the CEL rule.
     #[serde(default)]
     pub breaks: String,
-    /// For what is no CEL rule: the keyword of the schema that is broken, or what shall be accepted.
+    /// Where no CEL rule is violated: the schema keyword that is, or what must be accepted.
     #[serde(default)]
     pub says: String,
-    /// Whether the last request is fine.
+    /// Whether the last request must succeed.
     #[serde(default)]
     pub accepted: bool,
-    /// Only these versions.
+    /// Restricts the versions of the group.
     #[serde(default)]
     pub versions: Vec<String>,
-    /// Why other complaints come with that of a CEL rule.
+    /// Why the server reports other causes beside the CEL rule.
     #[serde(default)]
     pub with_others: String,
-    /// What is sent. A create of the base comes first if none is named.
+    /// Requests. If the first is no create, the base is created before it.
     #[serde(rename = "do")]
-    pub requests: Vec<Request>,
+    pub requests: Vec<CorpusRequest>,
 }
 
-/// One request: exactly one patch, in the sense of [`patched`], of the base or of what the request before answered.
+/// One request: exactly one patch, applied by [`patched`] to the base or to the answer of the previous request.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
-    /// Creates the object.
+pub struct CorpusRequest {
     #[serde(default)]
     pub create: Option<Tree>,
-    /// Replaces it.
     #[serde(default)]
     pub update: Option<Tree>,
-    /// Replaces its status.
     #[serde(default)]
     pub status: Option<Tree>,
 }
 
-impl Request {
-    /// (patch, method, what comes after the path of the object).
+impl CorpusRequest {
+    /// Returns the patch, the HTTP method and the subresource path.
     pub fn parts(&self) -> Result<(&Tree, &'static str, &'static str), String> {
         match (&self.create, &self.update, &self.status) {
             (Some(patch), None, None) => Ok((patch, "POST", "")),
@@ -86,30 +82,28 @@ impl Request {
     }
 }
 
-/// A rule that cannot be broken alone.
+/// A rule that no object can violate without violating another one first.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unbreakable {
-    /// The place of the rule.
+    /// Location of the rule.
     pub at: String,
-    /// Its message.
     pub message: String,
-    /// Only in these versions.
+    /// Restricts the versions of the group.
     #[serde(default)]
     pub versions: Vec<String>,
-    /// What keeps every such object out before.
+    /// Which other rule rejects every such object.
     pub why: String,
 }
 
-impl Group {
-    /// The versions in which a case is played.
-    pub fn versions_of<'a>(&'a self, case: &'a Case) -> &'a [String] {
+impl CorpusGroup {
+    pub fn versions_of<'a>(&'a self, case: &'a CorpusCase) -> &'a [String] {
         if case.versions.is_empty() { &self.versions } else { &case.versions }
     }
 
-    /// Every rule that is spoken of, once per version.
+    /// Returns every rule that the group covers, once per version.
     #[must_use]
-    pub fn places(&self) -> Vec<Place> {
+    pub fn rule_locations(&self) -> Vec<RuleLocation> {
         let broken = self.cases.iter().filter(|case| !case.breaks.is_empty());
         let broken = broken.map(|case| (&case.at, &case.breaks, self.versions_of(case)));
         let unbreakable = self.unbreakable.iter().map(|rule| {
@@ -120,7 +114,7 @@ impl Group {
         let mut places = Vec::new();
         for kind in &self.kinds {
             for (at, message, versions) in &all {
-                places.extend(versions.iter().map(|version| Place {
+                places.extend(versions.iter().map(|version| RuleLocation {
                     kind: kind.clone(),
                     version: version.clone(),
                     at: (*at).clone(),
@@ -132,14 +126,14 @@ impl Group {
     }
 }
 
-/// Reads the groups of a folder, in order of file names. A file is a stream of YAML documents, one group each.
-pub fn load(folder: &Path) -> Result<Vec<Group>, String> {
-    let all = documents::load_with_files(folder)?;
-    Ok(all.into_iter().map(|(file, group)| Group { file, ..group }).collect())
+/// Reads the groups of a directory in file name order. A file is a stream of YAML documents, one group each.
+pub fn load(folder: &Path) -> Result<Vec<CorpusGroup>, String> {
+    let all = yaml_documents::load_with_files(folder)?;
+    Ok(all.into_iter().map(|(file, group)| CorpusGroup { file, ..group }).collect())
 }
 
-/// A tree with a patch on it. As a merge patch, but a map whose keys are numbers changes single items of a list, so
-/// that a case need not repeat the list.
+/// Applies a patch: a JSON merge patch in which a map with numeric keys patches single items of a list, so that a case need not
+/// repeat the list.
 #[must_use]
 pub fn patched(tree: &Tree, patch: &Tree) -> Tree {
     if !patch.is_map() {
@@ -174,13 +168,17 @@ mod tests {
     #[test]
     fn a_patch_changes_fields_and_single_items() {
         let base = tree!({"a": {"b": 1, "c": 2}, "list": [{"x": 1, "y": 2}]});
-        for (says, patch, want) in [
+        for (name, patch, want) in [
             (
                 "a field is set",
                 tree!({"a": {"b": 3}}),
                 tree!({"a": {"b": 3, "c": 2}, "list": [{"x": 1, "y": 2}]}),
             ),
-            ("a field goes", tree!({"a": {"b": null}}), tree!({"a": {"c": 2}, "list": [{"x": 1, "y": 2}]})),
+            (
+                "a field is removed",
+                tree!({"a": {"b": null}}),
+                tree!({"a": {"c": 2}, "list": [{"x": 1, "y": 2}]}),
+            ),
             (
                 "one item changes, one is added",
                 tree!({"a": null, "list": {"0": {"x": null}, "1": {"z": 1}}}),
@@ -188,7 +186,7 @@ mod tests {
             ),
             ("a list is replaced", tree!({"a": null, "list": []}), tree!({"list": []})),
         ] {
-            assert_eq!(patched(&base, &patch), want, "{says}");
+            assert_eq!(patched(&base, &patch), want, "{name}");
         }
     }
 }

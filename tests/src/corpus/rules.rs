@@ -1,4 +1,4 @@
-//! Which rules there are.
+//! Enumerates the CEL rules of a CRD.
 
 use std::fmt;
 
@@ -6,28 +6,25 @@ use muster_tree::Tree;
 
 use super::modules::Crd;
 
-/// Where a rule stands, and what it says when broken: that is how cases name it.
+/// Identifies a rule: where it is in the schema, and its message.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// The kind of object.
+pub struct RuleLocation {
     pub kind: String,
-    /// The version of the kind.
     pub version: String,
-    /// The path in the object, with `[]` for any item of a list and `{}` for any value of a map; empty for the object.
+    /// Path in the object, with `[]` for any item of a list and `{}` for any value of a map; empty for the root.
     pub at: String,
-    /// Its message.
+    /// The rule's message, or its expression if it has none.
     pub message: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RuleLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} at {:?}: {}", self.kind, self.version, self.at, self.message)
     }
 }
 
-/// The places of all rules of a CRD.
 #[must_use]
-pub fn places(crd: &Crd) -> Vec<Place> {
+pub fn places(crd: &Crd) -> Vec<RuleLocation> {
     let mut all = Vec::new();
     for version in crd.versions() {
         let mut found = Vec::new();
@@ -35,7 +32,7 @@ pub fn places(crd: &Crd) -> Vec<Place> {
             walk(schema, "", &mut found);
         }
         let (kind, version) = (crd.kind().to_owned(), version.str_at(&["name"]).to_owned());
-        all.extend(found.into_iter().map(|(at, message)| Place {
+        all.extend(found.into_iter().map(|(at, message)| RuleLocation {
             kind: kind.clone(),
             version: version.clone(),
             at,
@@ -45,7 +42,7 @@ pub fn places(crd: &Crd) -> Vec<Place> {
     all
 }
 
-/// (path, message) of all rules at and below a schema.
+/// Collects (path, message) of all rules at and below a schema.
 fn walk(schema: &Tree, path: &str, found: &mut Vec<(String, String)>) {
     for rule in schema.items_at(&["x-kubernetes-validations"]) {
         let message = rule.str_at(&["message"]);
@@ -69,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_found_wherever_they_stand() {
+    fn rules_are_found_at_every_location() {
         let text = "
             x-kubernetes-validations: [{rule: a, message: root}]
             properties:

@@ -1,20 +1,18 @@
-//! Finds what differs between two normalised answers.
+//! Compares two normalised answers.
 
 use std::fmt;
 
 use muster_tree::{Tree, from_tree};
 use serde::Deserialize;
 
-use super::play::Answer;
+use super::client::HttpAnswer;
 
-/// One place where the two servers differ.
+/// A path at which two answers differ.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
     /// `code`, `warnings`, `media` or a path into the body such as `body.spec.ports[0].nodePort`.
     pub path: String,
-    /// What our server said.
     pub ours: Tree,
-    /// What the real one said.
     pub real: Tree,
 }
 
@@ -29,29 +27,27 @@ fn short(tree: &Tree) -> String {
     if text.chars().count() <= 600 { text } else { text.chars().take(600).chain("…".chars()).collect() }
 }
 
-/// A difference that stays, and why.
+/// A difference that is accepted, with the reason.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Known {
-    /// Start of the path; `[]` stands for any index.
+pub struct KnownDifference {
+    /// Prefix of the path; `[]` is any index.
     pub path: String,
-    /// Only in scenarios whose name contains this; everywhere when empty.
+    /// Restricts the entry to scenarios whose name contains this; all when empty.
     #[serde(default)]
     pub scenario: String,
-    /// Why it stays.
     pub reason: String,
-    /// Which clients could notice.
+    /// Which clients may be affected.
     pub clients: String,
 }
 
-impl Known {
-    /// Reads the list of differences that stay.
-    pub fn load(text: &str) -> Result<Vec<Known>, String> {
+impl KnownDifference {
+    pub fn load(text: &str) -> Result<Vec<KnownDifference>, String> {
         let list = Tree::parse_yaml(text).map_err(|e| e.to_string())?;
         from_tree(&list).map_err(|e| e.to_string())
     }
 
-    /// Whether this entry speaks of a difference in this scenario.
+    /// Whether this entry accepts the difference in this scenario.
     #[must_use]
     pub fn covers(&self, scenario: &str, difference: &Difference) -> bool {
         scenario.contains(&self.scenario) && without_indexes(&difference.path).starts_with(&self.path)
@@ -71,9 +67,8 @@ fn without_indexes(path: &str) -> String {
     kept.collect()
 }
 
-/// Everything that differs.
 #[must_use]
-pub fn compare(ours: &Answer, real: &Answer) -> Vec<Difference> {
+pub fn compare(ours: &HttpAnswer, real: &HttpAnswer) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut check = |path: &str, ours: Tree, real: Tree| {
         if ours != real {
@@ -87,7 +82,6 @@ pub fn compare(ours: &Answer, real: &Answer) -> Vec<Difference> {
     found
 }
 
-/// Everything that differs between two trees.
 #[must_use]
 pub fn compare_trees(ours: &Tree, real: &Tree) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -125,14 +119,14 @@ mod tests {
 
     use super::*;
 
-    fn answer(body: Tree) -> Answer {
-        Answer { code: 200, warnings: vec![], media: "application/json".into(), body }
+    fn answer(body: Tree) -> HttpAnswer {
+        HttpAnswer { code: 200, warnings: vec![], media: "application/json".into(), body }
     }
 
     #[test]
     fn a_known_difference_covers_its_path_at_any_index_and_nothing_else() {
         let text = "[{path: 'body.rows[].cells', scenario: tables, reason: r, clients: c}]";
-        let known = &Known::load(text).unwrap()[0];
+        let known = &KnownDifference::load(text).unwrap()[0];
         let at = |path: &str| Difference { path: path.into(), ours: Tree::Null, real: Tree::from(1) };
         assert!(known.covers("tables of Jobs", &at("body.rows[12].cells[0]")));
         assert!(!known.covers("tables of Jobs", &at("body.rows[12].object")));
@@ -140,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_judge_sees_a_missing_default_and_a_wrong_order() {
+    fn a_missing_default_and_a_wrong_order_are_found() {
         let real = answer(tree!({"spec": {"a": 1, "list": ["x", "y"]}}));
         assert_eq!(compare(&real, &real), []);
         let missing = compare(&answer(tree!({"spec": {"list": ["x", "y"]}})), &real);

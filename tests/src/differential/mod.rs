@@ -1,24 +1,26 @@
-//! The judge: the same requests to our server and to a real kube-apiserver, answers compared.
+//! Differential tests: the same requests to our server and to a real kube-apiserver, with the answers compared.
 //!
-//! Scenarios are data (`tests/scenarios/*.yaml`): lists of requests, each scenario in a namespace of its own. What comes
-//! back is normalised (uids, times and revisions become what they are: names for "the same one as before") and then
-//! has to be equal, answer by answer: code, warnings, body, and for watches every event in order.
+//! Scenarios are data (`tests/scenarios/*.yaml`): lists of requests, each scenario in a namespace of its own. Answers are normalised (UIDs,
+//! timestamps and resource versions become placeholders that keep their identity) and must then be equal: code, warnings, body, and
+//! for watches every event in order.
 //!
 //! # Invariants
 //!
-//! - Nothing here knows how either server works. Where they differ the real one is right, or the difference
-//!   stands in `tests/scenarios/differences.yaml` with its reason.
+//! - kube-apiserver is the reference: every difference is a bug of ours, or it is listed with its reason in
+//!   `tests/scenarios/differences.yaml`.
 
+mod client;
 mod compare;
-mod judge;
 mod normalise;
-mod play;
+mod report;
 mod scenario;
 mod socket;
 
-pub use compare::{Difference, Known, compare, compare_trees};
-pub use judge::{Finding, Report, Tally, differences, judge, known};
+pub use client::{AnswerFault, ApiClient, HttpAnswer, run_scenario};
+pub use compare::{Difference, KnownDifference, compare, compare_trees};
 pub use normalise::Normaliser;
 pub(crate) use normalise::{first_uid, is_time, is_uid};
-pub use play::{Answer, Fault, Server, play};
-pub use scenario::{Scenario, Step, load};
+pub use report::{
+    DifferenceTally, DifferentialReport, Finding, compare_scenarios, differences, known_differences,
+};
+pub use scenario::{RequestScenario, RequestStep, load};

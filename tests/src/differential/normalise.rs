@@ -1,16 +1,16 @@
-//! Takes out of answers what may differ between two servers: uids, times, revisions, addresses.
+//! Removes from answers what may differ between two servers: UIDs, timestamps, resource versions, addresses.
 //!
-//! An identity is replaced by the order in which it was first seen, so that "the same object" and "the same revision
-//! as before" stay visible: a write that should have been a no-op still shows.
+//! An identity is replaced by the order of its first appearance, so that "the same object" and "the same resource version" stay
+//! visible: a write that should have been a no-op is still detected.
 
 use muster_tree::{Text, Tree};
 
-use super::play::Answer;
+use super::client::HttpAnswer;
 
-/// Where an object says that it is no object but the end of a streaming list.
+/// Annotation of the bookmark that ends a streaming list.
 const END_OF_LIST: [&str; 3] = ["metadata", "annotations", "k8s.io/initial-events-end"];
 
-/// Remembers what was seen in one scenario on one server.
+/// The identities seen so far in one scenario on one server.
 #[derive(Default)]
 pub struct Normaliser {
     namespace: String,
@@ -19,31 +19,29 @@ pub struct Normaliser {
 }
 
 impl Normaliser {
-    /// For a scenario played in this namespace.
     #[must_use]
     pub fn new(namespace: &str) -> Self {
         Self { namespace: namespace.to_owned(), ..Self::default() }
     }
 
-    /// The answer without what may differ.
-    pub fn answer(&mut self, answer: &Answer) -> Answer {
+    pub fn answer(&mut self, answer: &HttpAnswer) -> HttpAnswer {
         let body = sort_causes(&self.tree(&answer.body, ""));
         let mut warnings: Vec<String> = answer.warnings.iter().map(|w| self.words(w)).collect();
         warnings.sort();
-        Answer { body, warnings, ..answer.clone() }
+        HttpAnswer { body, warnings, ..answer.clone() }
     }
 
     fn tree(&mut self, tree: &Tree, key: &str) -> Tree {
         match tree {
             Tree::Map(_) => {
-                // A list's own revision is the whole store's: other scenarios move it.
-                // So is that of the bookmark which ends a streaming list.
+                // The resource version of a list is that of the whole store, which other scenarios advance. The same holds for
+                // the bookmark that ends a streaming list.
                 let ends_list = tree.at(&END_OF_LIST).is_some();
                 let collection = ends_list || tree.get("items").is_some() || tree.get("rows").is_some();
                 let of_collection = |k: &str| collection && k == "metadata";
                 let all = tree.entries().iter().map(|(k, v)| {
                     let v = if of_collection(k) { v.without_key("resourceVersion") } else { v.clone() };
-                    // Keys of field sets name uids too.
+                    // Keys in managedFields contain UIDs, too.
                     (self.words(k), self.tree(&v, k))
                 });
                 Tree::map(all.collect::<Vec<_>>())
@@ -54,7 +52,7 @@ impl Normaliser {
                 items.sort_by_key(Tree::to_json);
                 Tree::list(items)
             }
-            // Plain bookmarks come by the clock; only the one that ends a streaming list has its place.
+            // The server sends plain bookmarks by a timer; only the one that ends a streaming list has a defined position.
             Tree::List(_) if tree.items().iter().any(is_bookmark) => {
                 let kept = tree.items().iter().filter(|event| !is_bookmark(event));
                 Tree::list(kept.map(|v| self.tree(v, key)).collect::<Vec<_>>())
@@ -81,7 +79,7 @@ impl Normaliser {
         }
     }
 
-    /// Text that may mention namespaces, uids, revisions or times.
+    /// Replaces namespaces, UIDs, resource versions and times in text.
     fn words(&mut self, text: &str) -> String {
         let mut text = without_dump(&without_embedded_object(&text.replace(&self.namespace, "<ns>")));
         text = without_number_after(&text, "ResourceVersion in record (");
@@ -96,7 +94,7 @@ impl Normaliser {
     }
 }
 
-/// Several causes come in the order of a Go map, and the message repeats them in that order.
+/// kube-apiserver orders several causes by a Go map, and repeats them in the message in that order.
 fn sort_causes(status: &Tree) -> Tree {
     let path = ["details", "causes"];
     let mut causes = status.items_at(&path).to_vec();
@@ -109,7 +107,7 @@ fn sort_causes(status: &Tree) -> Tree {
     status.with(&path, Tree::list(causes)).with(&["message"], format!("{start}: <causes>"))
 }
 
-/// A refused patch is quoted back with the whole object it would have made, in the key order of one server.
+/// An error about a patch quotes the whole resulting object, in the key order of one server.
 fn without_embedded_object(text: &str) -> String {
     const START: &str = "Invalid value: \"{";
     match (text.find(START), text.rfind("}\": ")) {
@@ -120,8 +118,8 @@ fn without_embedded_object(text: &str) -> String {
     }
 }
 
-/// Refusals of the real server about pod specs and claims dump Go types: a pod spec as a whole, and the lines of a
-/// specification that changed. Ours show the pod spec as it is on the wire, and no lines.
+/// kube-apiserver's errors about pod specs and claims dump Go types: a whole pod spec, and a diff of the changed lines. Ours have the
+/// pod spec in its JSON form, and no diff.
 fn without_dump(text: &str) -> String {
     const START: &str = "Invalid value: {";
     const END: &str = "}: field is immutable";
@@ -154,7 +152,7 @@ fn place(seen: &mut Vec<Text>, text: &Text) -> usize {
     })
 }
 
-/// The first thing in a text that looks like a uid.
+/// Returns the first UID in a text.
 pub(crate) fn first_uid(text: &str) -> Option<Text> {
     let bytes = text.as_bytes();
     bytes
@@ -165,20 +163,19 @@ pub(crate) fn first_uid(text: &str) -> Option<Text> {
 
 const UID_LEN: usize = 36;
 
-/// Whether this is a uid.
 pub(crate) fn is_uid(bytes: &[u8]) -> bool {
     bytes.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-')
         && bytes.split(|b| *b == b'-').map(<[u8]>::len).eq([8, 4, 4, 4, 12])
 }
 
-/// Whether this is an age as tables show it: `0s`, `5m`, `2m3s`.
+/// Whether this is an age as in table cells: `0s`, `5m`, `2m3s`.
 fn is_age(text: &str) -> bool {
     let units = text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
     text.starts_with(|c: char| c.is_ascii_digit())
         && ["s", "m", "ms", "h", "hm", "d", "dh"].contains(&units.as_str())
 }
 
-/// Whether this is an RFC 3339 instant.
+/// Whether this is an RFC 3339 timestamp in UTC.
 pub(crate) fn is_time(text: &str) -> bool {
     let b = text.as_bytes();
     b.len() >= 20 && b[4] == b'-' && b[7] == b'-' && b[10] == b'T' && b[13] == b':' && b.ends_with(b"Z")
@@ -214,7 +211,7 @@ mod tests {
     #[test]
     fn identities_become_their_order_of_appearance() {
         let uid = "0b7e6a4c-8e55-4f6b-9a0e-0f0b7e6a4c8e";
-        let answer = |rv: &str| Answer {
+        let answer = |rv: &str| HttpAnswer {
             code: 200,
             warnings: vec![],
             media: String::new(),

@@ -1,4 +1,4 @@
-//! Scenarios as they stand in the YAML files.
+//! Deserialises `tests/scenarios/*.yaml`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,32 +6,31 @@ use std::path::{Path, PathBuf};
 use muster_tree::Tree;
 use serde::Deserialize;
 
-use crate::documents;
+use crate::yaml_documents;
 
-/// A list of requests that belong together.
+/// A named sequence of requests.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Scenario {
-    /// The file it stands in, without number and extension.
+pub struct RequestScenario {
+    /// File name without number and extension.
     #[serde(skip)]
     pub file: String,
-    /// What it shows, as a sentence.
+    /// What it proves, as a sentence.
     pub name: String,
-    /// The ids of `docs/requirements` that it shows; `cargo xtask requirements` reads them.
+    /// Ids of `docs/requirements` that it covers; `cargo xtask requirements` reads them.
     #[serde(default)]
     pub shows: Vec<String>,
-    /// The requests, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RequestStep>,
 }
 
-impl Scenario {
-    /// Whether it touches nothing outside its own namespace.
+impl RequestScenario {
+    /// Whether every request is inside the namespace of the scenario.
     #[must_use]
-    pub fn stays_inside(&self) -> bool {
+    pub fn is_namespaced(&self) -> bool {
         self.steps.iter().all(|step| step.call.contains("/namespaces/{ns}"))
     }
 
-    /// The YAML document of it, as it may stand in a file of scenarios: bodies as JSON, which is YAML too.
+    /// Formats the scenario as YAML for a file of scenarios; bodies are JSON.
     #[must_use]
     pub fn to_yaml(&self) -> String {
         let mut text = format!("name: {}\nsteps:\n", Tree::from(&self.name).to_json());
@@ -57,48 +56,46 @@ impl Scenario {
     }
 }
 
-/// One request. `{ns}` is the scenario's namespace, `{uid:N}` and `{rv:N}` are taken from the answer of step N
-/// (counted from 1), `{continue:N}` is the token of list N.
+/// One request. `{ns}` is the namespace of the scenario; `{uid:N}`, `{rv:N}` and `{continue:N}` come from the answer of step N, counted
+/// from 1.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
-    /// `POST /api/v1/namespaces/{ns}/pods?dryRun=All`, or `WATCH …` for a watch that is read until its time-out, or
-    /// `SOCKET …` for the same over a WebSocket.
+pub struct RequestStep {
+    /// `METHOD PATH`, `WATCH PATH` for a watch that is read until its timeout, or `SOCKET PATH` for a watch over a WebSocket.
     pub call: String,
     /// `json` (default), `yaml`, `merge`, `strategic`, `jsonpatch`, `apply`, or a media type.
     #[serde(default, rename = "type")]
     pub kind: String,
-    /// `Accept` header; JSON when empty.
+    /// `Accept` header; `application/json` when empty.
     #[serde(default)]
     pub accept: String,
-    /// Further headers.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// A body as data.
+    /// Body as YAML data.
     #[serde(default)]
     pub body: Option<Tree>,
-    /// A body as raw text, for bodies that are not well-formed.
+    /// Body as raw text, for malformed bodies.
     #[serde(default)]
     pub text: Option<String>,
-    /// A body from a file, whose path begins at the workspace's root.
+    /// File with the body, relative to the workspace.
     #[serde(default)]
     pub file: Option<String>,
-    /// Whether only the code is compared: for objects that a controller of one server is still writing.
+    /// Compares only the status code: for objects that a controller of one server is still writing.
     #[serde(default)]
     pub code_only: bool,
-    /// Repeats the request until the answer has this code (for what controllers do later), at most a minute.
+    /// Repeats the request until it gets this status code, for effects of controllers.
     #[serde(default)]
     pub until: Option<u16>,
 }
 
-impl Step {
-    /// (method, path with query).
+impl RequestStep {
+    /// Returns the method, and the path with its query.
     #[must_use]
     pub fn parts(&self) -> (&str, &str) {
         self.call.split_once(' ').unwrap_or(("GET", &self.call))
     }
 
-    /// The resource it is about, with its group: `pods`, `batch/jobs`.
+    /// Returns the resource with its group: `pods`, `batch/jobs`.
     #[must_use]
     pub fn resource(&self) -> Option<String> {
         let path = self.parts().1.split('?').next().unwrap_or_default();
@@ -116,7 +113,6 @@ impl Step {
         Some(format!("{group}{resource}"))
     }
 
-    /// The media type of the body.
     #[must_use]
     pub fn content_type(&self) -> &str {
         match self.kind.as_str() {
@@ -131,13 +127,13 @@ impl Step {
     }
 }
 
-/// Reads all scenarios of a folder, in order of file names. A file is a stream of YAML documents, one scenario each.
-pub fn load(folder: &Path) -> Result<Vec<Scenario>, String> {
+/// Reads all scenarios of a directory in file name order. A file is a stream of YAML documents, one scenario each.
+pub fn load(folder: &Path) -> Result<Vec<RequestScenario>, String> {
     let scenarios =
-        documents::read(folder)?.into_iter().filter(|(file, _)| !file.ends_with("differences.yaml"));
+        yaml_documents::read(folder)?.into_iter().filter(|(file, _)| !file.ends_with("differences.yaml"));
     let read = |(file, document): (PathBuf, Tree)| {
-        let scenario: Scenario = documents::value(&file, &document)?;
-        Ok(Scenario { file: documents::short_name(&file), ..scenario })
+        let scenario: RequestScenario = yaml_documents::value(&file, &document)?;
+        Ok(RequestScenario { file: yaml_documents::short_name(&file), ..scenario })
     };
     scenarios.map(read).collect()
 }
@@ -147,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_knows_its_resource() {
+    fn the_resource_is_parsed_from_the_path() {
         for (call, resource) in [
             ("GET /api/v1/namespaces/{ns}/pods/a/status?x=/y", Some("pods")),
             ("GET /apis/batch/v1/namespaces/{ns}/jobs", Some("batch/jobs")),
@@ -156,7 +152,7 @@ mod tests {
             ("GET /version", None),
             ("GET /api/v1", None),
         ] {
-            let step = Step { call: call.to_owned(), ..Step::default() };
+            let step = RequestStep { call: call.to_owned(), ..RequestStep::default() };
             assert_eq!(step.resource().as_deref(), resource, "{call}");
         }
     }
@@ -164,7 +160,8 @@ mod tests {
     #[test]
     fn a_scenario_can_be_printed_and_read_again() {
         let text = "{name: 'a: b', shows: [x-1], steps: [{call: 'GET /x'}, {call: PATCH /y, type: merge, body: {a: null}}]}";
-        let read = |text: &str| muster_tree::from_tree::<Scenario>(&Tree::parse_yaml(text).unwrap()).unwrap();
+        let read =
+            |text: &str| muster_tree::from_tree::<RequestScenario>(&Tree::parse_yaml(text).unwrap()).unwrap();
         let printed = read(&read(text).to_yaml());
         assert_eq!((printed.name.as_str(), printed.steps.len()), ("a: b", 2));
         assert_eq!(printed.steps[1].body, Some(muster_tree::tree!({"a": null})));

@@ -1,4 +1,4 @@
-//! Watches over WebSockets, opened as browsers and fabric8's Java client open them.
+//! Watches over WebSockets, with the handshake of browsers and fabric8's Java client.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,25 +12,25 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
-use super::play::Answer;
-use crate::proxy::Anybody;
+use super::client::HttpAnswer;
+use crate::proxy::AcceptAnyCertificate;
 
-/// How long a server may keep silent before the test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// The key of the handshake and what a server makes of it, both from RFC 6455.
+/// Read timeout; longer than any watch of a scenario.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// Sample key and accept value of the handshake, from RFC 6455.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
 /// A client certificate and its key, PEM.
-pub(super) type Shown = (Vec<u8>, Vec<u8>);
+pub(super) type ClientCertPem = (Vec<u8>, Vec<u8>);
 
-/// Opens a watch and reads it to its end: the code, the subprotocol, and each frame. What a refusal says is left out.
+/// Opens a watch and reads it to its end: the status code, the subprotocol and all frames. The body of an error response is ignored.
 pub(super) fn watch(
     base: &str,
     path: &str,
     headers: &[(String, String)],
-    shown: Option<&Shown>,
-) -> Result<Answer, String> {
+    shown: Option<&ClientCertPem>,
+) -> Result<HttpAnswer, String> {
     let address = base.strip_prefix("https://").ok_or("the server speaks TLS")?;
     let mut stream = connect(address, shown)?;
     let mut head = format!(
@@ -54,16 +54,19 @@ pub(super) fn watch(
         let frames = read_frames(&mut reader)?;
         body = tree!({"protocol": field("sec-websocket-protocol"), "frames": Tree::list(frames)});
     }
-    Ok(Answer { code, warnings: Vec::new(), media: String::new(), body })
+    Ok(HttpAnswer { code, warnings: Vec::new(), media: String::new(), body })
 }
 
-fn connect(address: &str, shown: Option<&Shown>) -> Result<StreamOwned<ClientConnection, TcpStream>, String> {
+fn connect(
+    address: &str,
+    shown: Option<&ClientCertPem>,
+) -> Result<StreamOwned<ClientConnection, TcpStream>, String> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|e| e.to_string())?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider)));
+        .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)));
     let config = match shown {
         Some((certificate, key)) => {
             let chain = vec![CertificateDer::from_pem_slice(certificate).map_err(|e| e.to_string())?];
@@ -75,11 +78,11 @@ fn connect(address: &str, shown: Option<&Shown>) -> Result<StreamOwned<ClientCon
     let name = ServerName::try_from("localhost").map_err(|e| e.to_string())?;
     let tls = ClientConnection::new(Arc::new(config), name).map_err(|e| e.to_string())?;
     let socket = TcpStream::connect(address).map_err(|e| format!("{address}: {e}"))?;
-    socket.set_read_timeout(Some(PATIENCE)).map_err(|e| e.to_string())?;
+    socket.set_read_timeout(Some(READ_TIMEOUT)).map_err(|e| e.to_string())?;
     Ok(StreamOwned::new(tls, socket))
 }
 
-/// The code and the headers, names in lower case.
+/// Reads the status code and the headers, names in lower case.
 fn read_head(reader: &mut impl BufRead) -> std::io::Result<(u16, Vec<(String, String)>)> {
     let mut line = String::new();
     reader.read_line(&mut line)?;
@@ -95,7 +98,7 @@ fn read_head(reader: &mut impl BufRead) -> std::io::Result<(u16, Vec<(String, St
     }
 }
 
-/// Each frame up to the one that closes: how it came, and its event.
+/// Reads all frames up to the close frame: frame type and decoded event.
 fn read_frames(reader: &mut impl Read) -> Result<Vec<Tree>, String> {
     let mut frames = Vec::new();
     loop {
@@ -115,7 +118,7 @@ fn read_frames(reader: &mut impl Read) -> Result<Vec<Tree>, String> {
     }
 }
 
-/// Frames of a server are not masked, and those of watches are whole messages.
+/// Reads one frame. Server frames are not masked, and watch events are never fragmented.
 fn read_frame(reader: &mut impl Read) -> std::io::Result<(u8, Vec<u8>)> {
     let mut head = [0; 2];
     reader.read_exact(&mut head)?;

@@ -1,38 +1,41 @@
-//! Gangs: one set of scenarios, played on the embedded server and on real ones with and without the kinds of their own.
+//! Gang scheduling scenarios (`tests/gangs`): one set, run on the embedded server and on real servers with and without the upstream API.
 //!
-//! Everywhere the scheduler is ours: in `muster up`, and in an installed `muster operator` beside a real API server. The
-//! nodes are simulated.
+//! The scheduler is always ours: in `muster up`, or in an installed `muster operator` beside a real API server. The nodes are simulated.
 //!
 //! # Invariants
 //!
-//! - Scenarios share a plane and never meet: each has a namespace and nodes of its own.
-//! - That something has not happened is only looked at after something else has that comes later.
+//! - Scenarios share a control plane without interference: each has its own namespace and nodes.
+//! - The absence of an effect is checked only after a later effect has been observed.
 
-mod forms;
-mod look;
+mod api_variant;
+mod assertions;
+pub(crate) mod environment;
 mod objects;
-pub(crate) mod planes;
 mod scenario;
-mod stage;
+mod scenario_run;
 
 use std::path::{Path, PathBuf};
 
-pub use forms::Form;
-pub use planes::Playground;
-pub use scenario::{Scenario, load};
+pub use api_variant::GangApiVariant;
+pub use environment::GangEnvironment;
+pub use scenario::{GangScenario, load};
 
-use planes::Ground;
-use stage::Stage;
+use environment::GangControlPlane;
+use scenario_run::GangScenarioRun;
 
-/// Where the scenarios are.
+/// The directory of the scenarios.
 #[must_use]
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("gangs")
 }
 
-/// Plays a scenario; `number` is its place among all scenarios, by which its nodes are named.
-pub(crate) fn play(ground: &dyn Ground, number: usize, scenario: &Scenario) -> Result<(), String> {
-    let stage = Stage::new(ground, number, scenario)?;
+/// Runs a scenario; `number` is its index among all scenarios, which names its nodes.
+pub(crate) fn run_scenario(
+    environment: &dyn GangControlPlane,
+    number: usize,
+    scenario: &GangScenario,
+) -> Result<(), String> {
+    let stage = GangScenarioRun::new(environment, number, scenario)?;
     for (n, step) in scenario.steps.iter().enumerate() {
         stage.perform(step).map_err(|why| format!("step {}: {step:?}: {why}", n + 1))?;
     }
@@ -44,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_scenario_can_be_read_and_has_a_name_of_its_own() {
+    fn scenarios_are_valid_and_have_unique_names() {
         let all = load(&folder()).unwrap();
         let names: std::collections::BTreeSet<&str> = all.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names.len(), all.len());

@@ -1,15 +1,15 @@
-//! What scenarios make beside groups and their pods: JobSets, claims, budgets.
+//! Builds the JobSets, volume claims and PodDisruptionBudgets of gang scenarios.
 
 use muster_tree::{Tree, tree};
 
-use super::scenario::{Jobs, Set};
-use super::stage::Stage;
+use super::scenario::{GangJobSet, GangReplicatedJob};
+use super::scenario_run::GangScenarioRun;
 
-/// By which a JobSet asks for gangs.
+/// Annotation that requests gang scheduling for a JobSet.
 const GANG: &str = "scheduling.muster.dev/gang";
 
-impl Stage<'_> {
-    pub(super) fn set(&self, set: &Set) -> Result<(), String> {
+impl GangScenarioRun<'_> {
+    pub(super) fn set(&self, set: &GangJobSet) -> Result<(), String> {
         let jobs: Vec<Tree> = set.jobs.iter().map(|(name, jobs)| self.replicated(name, jobs)).collect();
         let spec = tree!({"replicatedJobs": Tree::list(jobs)});
         let notes = Tree::map(set.gang.iter().map(|word| (GANG, word.as_str())));
@@ -17,14 +17,14 @@ impl Stage<'_> {
             "metadata": {"name": set.name.as_str(), "annotations": notes},
             "spec": if set.spec.is_map() { spec.merge(&set.spec) } else { spec }});
         let path = format!("/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets", self.space);
-        // A real server may not have found those yet who admit JobSets.
-        self.wait(|| Ok(self.make(&path, &object)))
+        // Retried: the API server may not have discovered the JobSet webhooks yet.
+        self.poll_until(|| Ok(self.make(&path, &object)))
     }
 
-    fn replicated(&self, name: &str, jobs: &Jobs) -> Tree {
+    fn replicated(&self, name: &str, jobs: &GangReplicatedJob) -> Tree {
         let cpu = jobs.cpu.to_string();
         let container = tree!({"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu.as_str()}}});
-        let pod = tree!({"metadata": {"annotations": life(jobs.runs_secs, jobs.exit)},
+        let pod = tree!({"metadata": {"annotations": sim_annotations(jobs.runs_secs, jobs.exit)},
             "spec": self.pod_spec(&container)});
         let job = tree!({"backoffLimit": 0, "completionMode": "Indexed", "parallelism": jobs.pods,
             "completions": jobs.pods, "template": pod});
@@ -33,7 +33,7 @@ impl Stage<'_> {
         made.with(&["dependsOn"], tree!([{"name": first.as_str(), "status": "Ready"}]))
     }
 
-    /// The two name each other, so that nobody has to choose.
+    /// The volume and the claim reference each other, so that the binder has no choice.
     pub(super) fn claim(&self, name: &str) -> Result<(), String> {
         let volume = format!("{}-{name}", self.space);
         let modes = tree!(["ReadWriteOncePod"]);
@@ -48,7 +48,7 @@ impl Stage<'_> {
         self.make(&format!("/api/v1/namespaces/{}/persistentvolumeclaims", self.space), &claim)
     }
 
-    /// No plane counts here what a budget would allow, so it is said.
+    /// Writes the budget's status, which no disruption controller does here.
     pub(super) fn budget(&self, pods: &[String]) -> Result<(), String> {
         let name = pods.join("-");
         let one =
@@ -64,8 +64,8 @@ impl Stage<'_> {
     }
 }
 
-/// The annotations that tell a simulated node how long a pod runs, and how it ends.
-pub(super) fn life(runs_secs: Option<u32>, exit: u8) -> Tree {
+/// Annotations that set how long a simulated pod runs and its exit code.
+pub(super) fn sim_annotations(runs_secs: Option<u32>, exit: u8) -> Tree {
     let runs = runs_secs.unwrap_or(100_000).to_string();
     Tree::map([("muster.dev/sim-run-seconds", runs), ("muster.dev/sim-exit-code", exit.to_string())])
 }

@@ -1,4 +1,4 @@
-//! Scenarios of gangs as they stand in the YAML files, in words that no form of the API has.
+//! Deserialises `tests/gangs/*.yaml`, in terms that are independent of the API variant.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,51 +6,48 @@ use std::path::Path;
 use muster_tree::{Tree, from_tree};
 use serde::Deserialize;
 
-use super::forms::Form;
-use crate::documents;
+use super::api_variant::GangApiVariant;
+use crate::yaml_documents;
 
-/// What happens to groups and their pods, and what is to be seen of it.
+/// A gang scheduling scenario.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Scenario {
-    /// The file it stands in, without number and extension.
+pub struct GangScenario {
+    /// File name without number and extension.
     #[serde(skip)]
     pub file: String,
-    /// What it shows, as a sentence.
+    /// What it proves, as a sentence.
     pub name: String,
-    /// The ids of `docs/requirements` that it shows; `cargo xtask requirements` reads them.
+    /// Ids of `docs/requirements` that it covers; `cargo xtask requirements` reads them.
     #[serde(default)]
     pub shows: Vec<String>,
-    /// The planes on which it can be played; all, unless said otherwise.
+    /// API variants on which it can run; all when empty.
     #[serde(default)]
-    pub on: Vec<Form>,
-    /// Its nodes. Nobody else's pods are on them, and its pods are nowhere else.
-    pub nodes: Vec<Nodes>,
-    /// What happens and what is waited for, in order.
-    pub steps: Vec<Step>,
+    pub on: Vec<GangApiVariant>,
+    /// Its nodes. Only its pods run on them, and its pods run nowhere else.
+    pub nodes: Vec<NodesSpec>,
+    /// Actions and assertions, in order.
+    pub steps: Vec<GangStep>,
 }
 
-impl Scenario {
-    /// Whether it can be played where groups are spelled so.
+impl GangScenario {
+    /// Whether it can run on this API variant.
     #[must_use]
-    pub fn plays_on(&self, form: Form) -> bool {
+    pub fn runs_on(&self, form: GangApiVariant) -> bool {
         self.on.is_empty() || self.on.contains(&form)
     }
 }
 
-/// Nodes that are alike.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Nodes {
-    /// How many.
+pub struct NodesSpec {
     #[serde(default = "one")]
     pub count: usize,
-    /// How many CPUs each has.
+    /// Allocatable CPUs of each.
     pub cpu: u32,
-    /// Whether they are there only after they were told to join.
+    /// Whether they join only at the step `join`.
     #[serde(default)]
     pub later: bool,
-    /// Their labels.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }
@@ -59,109 +56,92 @@ fn one() -> usize {
     1
 }
 
-/// How a group is to be placed.
+/// Scheduling policy of a PodGroup.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Policy {
-    /// So many or none; each for itself when absent.
+pub struct GroupPolicy {
+    /// `minCount` of the gang; absent for the basic policy, which schedules each pod alone.
     #[serde(default)]
     pub min: Option<i64>,
-    /// The whole group goes when a member has to.
+    /// Disruption mode `all`: preempting one pod preempts the whole group.
     #[serde(default)]
     pub all_go: bool,
-    /// The node label whose value all members share.
+    /// Topology key: all members are on nodes with the same value of this label.
     #[serde(default)]
     pub topology: Option<String>,
-    /// The priority class of the group itself.
+    /// PriorityClass of the group.
     #[serde(default)]
     pub priority: Option<String>,
 }
 
-/// How a group names its template, in the form that has two ways.
+/// How a v1alpha1 PodGroup references its template.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Spelled {
-    /// By a reference.
+pub enum TemplateRefForm {
     #[default]
     Reference,
-    /// By a plain word.
     Word,
-    /// By both.
     Both,
 }
 
-/// A group and what it is made of.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Group {
-    /// Its name.
+pub struct PodGroupSpec {
     pub name: String,
-    /// Its Workload; none when empty.
+    /// Workload that it references; none when empty.
     #[serde(default)]
     pub workload: String,
-    /// The template there.
+    /// Template of the Workload.
     #[serde(default)]
     pub template: String,
-    /// How the template is named.
     #[serde(default)]
-    pub spelled: Spelled,
-    /// A policy of its own, whatever the template says.
+    pub spelled: TemplateRefForm,
+    /// Policy that overrides the template.
     #[serde(default)]
-    pub policy: Option<Policy>,
-    /// Its annotations.
+    pub policy: Option<GroupPolicy>,
     #[serde(default)]
     pub annotations: BTreeMap<String, String>,
-    /// The Job that owns it.
     #[serde(default)]
     pub owner: Option<String>,
 }
 
-/// Pods that are alike.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Pods {
-    /// Their names.
+pub struct PodsSpec {
     pub names: Vec<String>,
-    /// Their group.
     #[serde(default)]
     pub group: Option<String>,
-    /// The Workload they name, where that is another than the group's.
+    /// Workload that they reference, if it differs from the group's.
     #[serde(default)]
     pub workload: Option<String>,
-    /// The group of the scheduler plugin that they belong to.
+    /// PodGroup of the coscheduling plugin.
     #[serde(default)]
     pub coscheduling: Option<String>,
-    /// The group of Volcano that they belong to.
     #[serde(default)]
     pub volcano: Option<String>,
-    /// The CPUs that each asks for.
+    /// CPU request of each.
     #[serde(default = "one_each")]
     pub cpu: u32,
-    /// Their priority class.
     #[serde(default)]
     pub priority: Option<String>,
-    /// Whether they have a scheduling gate.
     #[serde(default)]
     pub gated: bool,
-    /// How long they run; for ever when absent.
+    /// Seconds until they terminate; never when absent.
     #[serde(default)]
     pub runs_secs: Option<u32>,
-    /// What they end with.
     #[serde(default)]
     pub exit: u8,
-    /// The port of their node that they want.
     #[serde(default)]
     pub port: Option<u32>,
-    /// The claim that they use.
+    /// PersistentVolumeClaim that they mount.
     #[serde(default)]
     pub claim: Option<String>,
-    /// The node they are given by their maker: the number of it.
+    /// Index of the node to which the creator binds them (`spec.nodeName`).
     #[serde(default)]
     pub node: Option<usize>,
-    /// The rest of their spec.
+    /// Merged into the spec.
     #[serde(default)]
     pub spec: Tree,
-    /// The Job that owns them.
     #[serde(default)]
     pub owner: Option<String>,
 }
@@ -170,254 +150,203 @@ fn one_each() -> u32 {
     1
 }
 
-/// A JobSet whose pods run on the nodes of the scenario.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Set {
-    /// Its name.
+pub struct GangJobSet {
     pub name: String,
-    /// Which of its pods are a gang.
+    /// Value of the gang annotation.
     #[serde(default)]
     pub gang: Option<String>,
-    /// Its replicatedJobs, by name.
-    pub jobs: BTreeMap<String, Jobs>,
-    /// The rest of its spec.
+    pub jobs: BTreeMap<String, GangReplicatedJob>,
+    /// Merged into the spec.
     #[serde(default)]
     pub spec: Tree,
 }
 
-/// Jobs of a JobSet that are alike.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Jobs {
-    /// How many.
+pub struct GangReplicatedJob {
     #[serde(default = "one_each")]
     pub replicas: u32,
-    /// How many pods each has.
+    /// Parallelism and completions of each Job.
     #[serde(default = "one_each")]
     pub pods: u32,
-    /// The CPUs that each pod asks for.
+    /// CPU request of each pod.
     #[serde(default = "one_each")]
     pub cpu: u32,
-    /// How long they run; for ever when absent.
+    /// Seconds until pods terminate; never when absent.
     #[serde(default)]
     pub runs_secs: Option<u32>,
-    /// What they end with.
+    /// Exit code of the pods.
     #[serde(default)]
     pub exit: u8,
-    /// The replicatedJob whose pods are ready first.
+    /// The replicatedJob that must be `Ready` first (`dependsOn`).
     #[serde(default)]
     pub after: Option<String>,
 }
 
-/// Something of a scenario, by its name.
+/// An object of the scenario, by kind and name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Named {
-    /// A pod.
+pub enum ObjectName {
     Pod(String),
-    /// A group.
     Group(String),
-    /// A Workload.
     Workload(String),
-    /// A Job.
     Job(String),
-    /// A JobSet.
     Set(String),
-    /// A node, by its number.
+    /// A node, by its index.
     Node(usize),
 }
 
-/// One thing that is done, or that is waited for.
+/// An action or an assertion.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Step {
-    /// Makes a Workload.
+pub enum GangStep {
     Workload {
-        /// Its name.
         name: String,
-        /// Its templates, by name.
-        templates: BTreeMap<String, Policy>,
-        /// The Job that owns it.
+        templates: BTreeMap<String, GroupPolicy>,
         #[serde(default)]
         owner: Option<String>,
     },
-    /// Makes a PodGroup.
-    Group(Group),
-    /// Makes a Workload and a PodGroup of one name: the template is called `t`.
+    Group(PodGroupSpec),
+    /// Creates a Workload with a template `t` and a PodGroup of the same name.
     Gang {
-        /// The name of both.
         name: String,
-        /// What the template says.
-        policy: Policy,
+        /// Policy of the template.
+        policy: GroupPolicy,
     },
-    /// Makes a group of the scheduler plugin.
+    /// Creates a PodGroup of the coscheduling plugin.
     Coscheduling {
-        /// Its name.
         name: String,
-        /// `minMember`.
         min: i64,
-        /// `scheduleTimeoutSeconds`.
         #[serde(default)]
         timeout_secs: Option<i64>,
     },
-    /// Makes a group of Volcano.
+    /// Creates a PodGroup of Volcano.
     Volcano {
-        /// Its name.
         name: String,
-        /// `minMember`.
         min: i64,
     },
-    /// Makes a Job that makes no pods, to own something.
+    /// Creates a suspended Job, as an owner of other objects.
     Job(String),
-    /// Makes a JobSet.
-    Set(Set),
-    /// Makes a claim that only one pod at a time can use, and the volume for it.
+    Set(GangJobSet),
+    /// Creates a `ReadWriteOncePod` claim and its volume.
     Claim(String),
-    /// Makes a budget that would let none of these pods go.
+    /// Creates a PodDisruptionBudget that allows no disruption of these pods.
     Budget(Vec<String>),
-    /// Makes pods, in this order.
-    Pods(Pods),
-    /// Another number for a template, and for all groups that have a copy of it.
+    /// Creates pods in this order.
+    Pods(PodsSpec),
+    /// Changes `minCount` of a template, and of the PodGroups that copy it.
     Min {
-        /// The Workload.
         workload: String,
-        /// The template.
-        #[serde(default = "usual_template")]
+        #[serde(default = "default_template")]
         template: String,
-        /// The number.
         to: i64,
     },
-    /// Changes something by a merge patch.
+    /// Sends a merge patch.
     Patch {
-        /// What.
-        of: Named,
-        /// The patch.
+        of: ObjectName,
         with: Tree,
     },
-    /// The nodes that come later come.
+    /// Starts the nodes marked `later`.
     Join,
-    /// The same steps again and again: `#` in them is the number of the round, from 0.
+    /// Repeats steps; `#` in them is the number of the round, from 0.
     Each {
-        /// How often.
         times: usize,
-        /// What.
         steps: Tree,
     },
-    /// Takes the gates away.
+    /// Removes the scheduling gates of pods.
     Ungate(Vec<String>),
-    /// Deletes these.
-    Delete(Vec<Named>),
-    /// The node takes no more pods, and the scheduler has heard of it.
+    Delete(Vec<ObjectName>),
+    /// Cordons a node and waits until the scheduler has observed it.
     Cordon(usize),
-    /// The node takes pods again.
     Uncordon(usize),
-    /// The node takes only pods that tolerate `gangs.test/taint`, and the scheduler has heard of it.
+    /// Adds the taint `gangs.test/taint` to a node and waits until the scheduler has observed it.
     Taint(usize),
-    /// The node takes all pods again.
     Untaint(usize),
-    /// Notes what something is now.
-    Remember(Named),
-    /// It is the very same object and nobody has written it since.
-    Untouched(Named),
-    /// It is the very same object.
-    Same(Named),
-    /// Waits until all of these have nodes.
+    /// Records UID and resource version of an object.
+    Remember(ObjectName),
+    /// Asserts that the object has the recorded UID and resource version.
+    Untouched(ObjectName),
+    /// Asserts that the object has the recorded UID.
+    Same(ObjectName),
+    /// Waits until all these pods are bound.
     Bound(Vec<String>),
-    /// Waits until so many of these have nodes.
+    /// Waits until exactly `count` of these pods are bound.
     BoundOf {
-        /// How many.
         count: usize,
-        /// Of these.
         pods: Vec<String>,
     },
-    /// Waits until so many of these groups of pods have nodes, all their pods; no pod of the others has one.
+    /// Waits until exactly `count` of these groups are bound completely and no pod of the others is bound.
     Whole {
-        /// How many.
         count: usize,
-        /// The pods of each.
+        /// The pods of each group.
         of: Vec<Vec<String>>,
     },
-    /// Waits until so many pods of a JobSet have nodes, and have not ended.
+    /// Waits until exactly `count` pods of a JobSet are bound and active.
     Placed {
-        /// The JobSet.
         set: String,
-        /// How many.
         count: usize,
     },
-    /// Waits until these pods have ended.
+    /// Waits until these pods have terminated.
     Ended(Vec<String>),
-    /// Waits until a JobSet has ended so.
+    /// Waits until a JobSet has this terminal state.
     Finished {
-        /// The JobSet.
         set: String,
-        /// `Completed` or `Failed`.
         r#as: String,
     },
-    /// Waits until there are just these.
+    /// Waits until exactly these objects exist.
     Just {
-        /// All Workloads.
         #[serde(default)]
         workloads: Vec<String>,
-        /// All groups.
         #[serde(default)]
         groups: Vec<String>,
     },
-    /// Waits until so many of these are there, with nodes; the others are gone.
+    /// Waits until exactly `count` of these pods exist; all of them must be bound and not terminating.
     Left {
-        /// How many.
         count: usize,
-        /// Of these.
         pods: Vec<String>,
     },
-    /// These are there and stay.
-    There(Vec<Named>),
-    /// None of these has a node now.
+    /// Asserts that these objects exist and are not terminating.
+    There(Vec<ObjectName>),
+    /// Asserts that none of these pods is bound now.
     Unbound(Vec<String>),
-    /// Waits until the condition of these pods says why they have no node.
+    /// Waits until these pods have a `PodScheduled` condition with this reason and message.
     Waits {
-        /// Which.
         pods: Vec<String>,
-        /// The reason.
         #[serde(default = "unschedulable")]
         reason: String,
-        /// A part of the message.
         says: String,
     },
-    /// Waits until the group's condition is so.
+    /// Waits until the condition of a PodGroup has this status, reason and message.
     Status {
-        /// Which.
         group: String,
         /// `True`, `False` or `Unknown`.
         is: String,
-        /// The reason, in the proposal's words; any when absent.
+        /// Reason as in the KEP; any when absent.
         #[serde(default)]
         reason: Option<String>,
-        /// A part of the message.
         #[serde(default)]
         says: String,
-        /// `scheduledPods`.
         #[serde(default)]
         pods: Option<i64>,
     },
-    /// Waits until the group is the target of a disruption.
+    /// Waits until the PodGroup has the condition `DisruptionTarget`.
     Disrupted(String),
-    /// All of these, which have nodes, are on nodes with one value of this label.
+    /// Asserts that the nodes of these pods have the same value of a label.
     Share {
-        /// The label.
         label: String,
-        /// The pods.
         pods: Vec<String>,
     },
-    /// Waits until these are gone.
-    Gone(Vec<Named>),
-    /// Waits until this is to go, and is still there.
-    Going(Named),
-    /// Nobody has said of these pods yet that they could not be placed.
+    /// Waits until these objects are deleted.
+    Gone(Vec<ObjectName>),
+    /// Waits until this object has a deletion timestamp and still exists.
+    Going(ObjectName),
+    /// Asserts that no `FailedScheduling` event exists for these pods.
     NeverTried(Vec<String>),
 }
 
-fn usual_template() -> String {
+fn default_template() -> String {
     "t".to_owned()
 }
 
@@ -425,27 +354,27 @@ fn unschedulable() -> String {
     "Unschedulable".to_owned()
 }
 
-/// All scenarios of a folder, with every round of what they repeat.
-pub fn load(folder: &Path) -> Result<Vec<Scenario>, String> {
-    let all = documents::load_with_files(folder)?;
-    let mut all: Vec<Scenario> = all.into_iter().map(|(file, it)| Scenario { file, ..it }).collect();
+/// Reads all scenarios of a directory and expands their `each` steps.
+pub fn load(folder: &Path) -> Result<Vec<GangScenario>, String> {
+    let all = yaml_documents::load_with_files(folder)?;
+    let mut all: Vec<GangScenario> = all.into_iter().map(|(file, it)| GangScenario { file, ..it }).collect();
     for scenario in &mut all {
-        scenario.steps = unrolled(&scenario.steps).map_err(|e| format!("{}: {e}", scenario.name))?;
+        scenario.steps = expand_rounds(&scenario.steps).map_err(|e| format!("{}: {e}", scenario.name))?;
     }
     Ok(all)
 }
 
-fn unrolled(steps: &[Step]) -> Result<Vec<Step>, String> {
+fn expand_rounds(steps: &[GangStep]) -> Result<Vec<GangStep>, String> {
     let mut all = Vec::new();
     for step in steps {
-        let Step::Each { times, steps } = step else {
+        let GangStep::Each { times, steps } = step else {
             all.push(step.clone());
             continue;
         };
         for round in 0..*times {
             let text = steps.to_json().replace('#', &round.to_string());
             let steps = Tree::parse(text.as_bytes()).map_err(|e| e.to_string())?;
-            let steps: Vec<Step> = from_tree(&steps).map_err(|e| e.to_string())?;
+            let steps: Vec<GangStep> = from_tree(&steps).map_err(|e| e.to_string())?;
             all.extend(steps);
         }
     }

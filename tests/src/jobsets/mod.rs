@@ -1,48 +1,52 @@
-//! JobSets in scenarios: what the specification says of them, shown from outside over three makers of the port.
+//! JobSet scenarios (`tests/jobsets`), run over three implementations of the API port.
 //!
-//! A scenario says what it expects, step by step; each plane has to satisfy it on its own. What is left at the end is
-//! compared as well, so that what no step speaks of is the same everywhere: two embedded servers, one that runs JobSets
-//! itself and one beside which `muster operator` does, must store the very same (`stored`); with a real server all is
-//! compared that does not depend on whose controllers are quicker (`picture`).
+//! Every environment must satisfy the steps of a scenario on its own. The resulting objects are compared as well, which covers what no
+//! step asserts: two embedded servers, one with the controller in process and one with `muster operator` beside it, must store equal
+//! objects (`stored`); with a real server everything is compared that does not depend on the timing of its controllers (`snapshot`).
 
-pub mod alike;
-pub mod differs;
-mod picture;
+pub mod ignored_parts;
 pub(crate) mod scenario;
-mod stored;
+mod snapshot;
+pub mod store_comparison;
+mod stored_objects;
 
 use muster_tree::Tree;
 
-pub use scenario::{Gates, Place, Scenario, load};
-pub use stored::{Kinds, Stores};
+pub use scenario::{Environment, GateSet, JobSetScenario, load};
+pub use stored_objects::{ServedKinds, StoredObjects};
 
 use crate::control_plane::ControlPlane;
-use crate::differential::{Difference, Server, compare_trees};
-use crate::lives::act::Stage;
-use crate::lives::{LOOK_PAUSE, LOOKS_MAX, view};
+use crate::differential::{ApiClient, Difference, compare_trees};
+use crate::lifecycle::scenario_run::ScenarioRun;
+use crate::lifecycle::{RECOMPARE_INTERVAL, RECOMPARES_MAX, job_snapshot};
 
-/// Where scenarios are played: one server for each maker of the port that the JobSet controller uses.
+/// One server per implementation of the API port that the JobSet controller uses.
 #[derive(Clone, Copy)]
-pub struct Makers<'a> {
-    /// The controller is in the process of the embedded server.
-    pub local: &'a Server,
-    /// The controller is beside an embedded server.
-    pub outside: Option<&'a Server>,
-    /// The controller is beside a real server.
-    pub real: Option<&'a Server>,
+pub struct PortBackends<'a> {
+    /// The controller runs in the process of the embedded server.
+    pub local: &'a ApiClient,
+    /// The controller runs in an operator beside an embedded server.
+    pub outside: Option<&'a ApiClient>,
+    /// The controller runs in an operator beside a real server.
+    pub real: Option<&'a ApiClient>,
 }
 
-/// Plays a scenario over all makers that it is for, in namespaces of this name; what differs between the embedded server and
-/// the real one.
-pub fn compare(makers: Makers<'_>, scenario: &Scenario, namespace: &str) -> Result<Vec<Difference>, String> {
-    let embedded = |server| scenario.is_for(Place::Embedded).then(|| left(server, scenario, namespace));
-    let real = makers.real.filter(|_| scenario.is_for(Place::Real));
+/// Runs a scenario on all its environments, in namespaces of this name; returns the differences between the embedded and the real server.
+pub fn compare(
+    makers: PortBackends<'_>,
+    scenario: &JobSetScenario,
+    namespace: &str,
+) -> Result<Vec<Difference>, String> {
+    let embedded = |server| {
+        scenario.is_for(Environment::Embedded).then(|| run_and_snapshot(server, scenario, namespace))
+    };
+    let real = makers.real.filter(|_| scenario.is_for(Environment::Real));
     let (here, outside, there) = std::thread::scope(|scope| {
         let here = scope.spawn(|| embedded(makers.local));
         let outside = makers.outside.map(|outside| scope.spawn(move || embedded(outside)));
-        let there = real.map(|real| left(real, scenario, namespace));
+        let there = real.map(|real| run_and_snapshot(real, scenario, namespace));
         let joined = |played: std::thread::ScopedJoinHandle<'_, _>| {
-            played.join().unwrap_or_else(|_| Some(Err("playing it panicked".to_owned())))
+            played.join().unwrap_or_else(|_| Some(Err("the scenario panicked".to_owned())))
         };
         (joined(here), outside.and_then(joined), there)
     });
@@ -56,38 +60,42 @@ pub fn compare(makers: Makers<'_>, scenario: &Scenario, namespace: &str) -> Resu
     match (here, there, real) {
         _ if !failed.is_empty() => Err(failed.join("\n  ")),
         (Some(Ok(here)), Some(Ok(there)), Some(real)) if scenario.chance.is_empty() => {
-            looked_at_again(compare_trees(&here, &there), makers.local, real, namespace)
+            recompare(compare_trees(&here, &there), makers.local, real, namespace)
         }
         _ => Ok(Vec::new()),
     }
 }
 
-/// What still differs when controllers of a busy plane had time to add something.
-fn looked_at_again(
+/// Compares again while there are differences: controllers of a loaded server may still be writing.
+fn recompare(
     mut found: Vec<Difference>,
-    ours: &Server,
-    real: &Server,
+    ours: &ApiClient,
+    real: &ApiClient,
     namespace: &str,
 ) -> Result<Vec<Difference>, String> {
-    let look = |server| view::settled(|| picture::picture(server, namespace));
-    for _ in 0..LOOKS_MAX {
+    let look = |server| job_snapshot::wait_until_stable(|| snapshot::snapshot(server, namespace));
+    for _ in 0..RECOMPARES_MAX {
         if found.is_empty() {
             break;
         }
-        std::thread::sleep(LOOK_PAUSE);
+        std::thread::sleep(RECOMPARE_INTERVAL);
         found = compare_trees(&look(ours)?, &look(real)?);
     }
     Ok(found)
 }
 
-/// Plays a scenario on one plane.
-pub fn play(plane: &dyn ControlPlane, scenario: &Scenario, namespace: &str) -> Result<(), String> {
-    let stage = Stage::new(plane, namespace, scenario::SUBJECT)?;
-    stage.play(&scenario.objects(), &scenario.steps)
+/// Runs a scenario on one control plane.
+pub fn run_scenario(
+    plane: &dyn ControlPlane,
+    scenario: &JobSetScenario,
+    namespace: &str,
+) -> Result<(), String> {
+    let stage = ScenarioRun::new(plane, namespace, scenario::SUBJECT)?;
+    stage.run(&scenario.objects(), &scenario.steps)
 }
 
-/// Plays a scenario on one plane and returns what is left of it.
-fn left(server: &Server, scenario: &Scenario, namespace: &str) -> Result<Tree, String> {
-    play(server, scenario, namespace)?;
-    view::settled(|| picture::picture(server, namespace))
+/// Runs a scenario on one control plane and returns the resulting objects.
+fn run_and_snapshot(server: &ApiClient, scenario: &JobSetScenario, namespace: &str) -> Result<Tree, String> {
+    run_scenario(server, scenario, namespace)?;
+    job_snapshot::wait_until_stable(|| snapshot::snapshot(server, namespace))
 }

@@ -1,130 +1,123 @@
-//! Scenarios of JobSets as they stand in the YAML files.
+//! Deserialises `tests/jobsets/*.yaml`.
 
 use std::path::Path;
 
 use muster_tree::{Tree, tree};
 use serde::Deserialize;
 
-use crate::documents;
-use crate::lives::Happening;
-use crate::lives::objects::{Scope, Sort, Subject};
+use crate::lifecycle::ScenarioStep;
+use crate::lifecycle::objects::{DefaultObject, ResourceKind, ResourceScope};
+use crate::yaml_documents;
 
-/// The object that steps are about which name none.
-pub const SUBJECT: Subject = ("JobSet", "js");
+/// Default object of steps.
+pub const SUBJECT: DefaultObject = ("JobSet", "js");
 
-/// A JobSet, what is there before it, and what happens. `{ns}` stands for the namespace of the scenario in every text:
-/// what has no namespace carries it in its name.
+/// A JobSet, the objects created before it, and steps. `{ns}` is the namespace of the scenario in every text; cluster-scoped objects
+/// have it in their names.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Scenario {
-    /// The file it stands in, without number and extension.
+pub struct JobSetScenario {
+    /// File name without number and extension.
     #[serde(skip)]
     pub file: String,
-    /// What it shows, as a sentence.
+    /// What it proves, as a sentence.
     pub name: String,
-    /// The ids of `docs/requirements` that it shows; `cargo xtask requirements` reads them.
+    /// Ids of `docs/requirements` that it covers; `cargo xtask requirements` reads them.
     #[serde(default)]
     pub shows: Vec<String>,
-    /// The feature gates it needs.
     #[serde(default)]
-    pub gates: Gates,
-    /// The only plane that has what it needs; all when absent.
+    pub gates: GateSet,
+    /// The only environment that can run it; all when absent.
     #[serde(default, rename = "where")]
-    pub place: Option<Place>,
-    /// Why it is played there alone, if it is.
+    pub place: Option<Environment>,
+    /// Why only that environment can run it.
     #[serde(default)]
     pub because: String,
-    /// Why what is left differs by chance and is not compared, if it does.
+    /// Why the resulting objects are nondeterministic; they are not compared then.
     #[serde(default)]
     pub chance: String,
-    /// So many devices that all nodes reach, of the class `gpu-{ns}`.
+    /// Number of devices reachable from all nodes, of the DeviceClass `gpu-{ns}`.
     #[serde(default)]
     pub devices: usize,
-    /// Manifests that are created first.
+    /// Objects created before the JobSet.
     #[serde(default)]
     pub objects: Vec<Tree>,
-    /// The JobSet `js`, in few words; none when absent.
+    /// The JobSet `js`, in shorthand; none when absent.
     #[serde(default)]
     pub set: Tree,
-    /// What happens, in order.
     #[serde(default)]
-    pub steps: Vec<Happening>,
+    pub steps: Vec<ScenarioStep>,
 }
 
-/// Which gates are on: every plane has one of these sets.
+/// A set of feature gates; each environment runs with one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Gates {
-    /// As they are when nobody sets any.
+pub enum GateSet {
     #[default]
     Default,
-    /// All of them, those of unfinished features included.
+    /// All gates, including alpha features.
     All,
-    /// All but the one of claim templates.
+    /// All gates except that of resource claim templates.
     Claimless,
 }
 
-impl Gates {
-    /// All sets.
-    pub const ALL: [Gates; 3] = [Gates::Default, Gates::All, Gates::Claimless];
+impl GateSet {
+    pub const ALL: [GateSet; 3] = [GateSet::Default, GateSet::All, GateSet::Claimless];
 
-    /// The value of `--feature-gates`.
+    /// Returns the value of `--feature-gates`.
     #[must_use]
     pub fn flag(self) -> &'static str {
         match self {
-            Gates::Default => "",
-            Gates::All => "InPlaceRestart=true,RestartJob=true,ElasticJobSet=true",
-            Gates::Claimless => {
+            GateSet::Default => "",
+            GateSet::All => "InPlaceRestart=true,RestartJob=true,ElasticJobSet=true",
+            GateSet::Claimless => {
                 "InPlaceRestart=true,RestartJob=true,ElasticJobSet=true,JobSetResourceClaimTemplates=false"
             }
         }
     }
 }
 
-/// A plane.
+/// An environment that can run scenarios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
-    /// `muster up`.
+pub enum Environment {
     Embedded,
     /// A real API server with its controllers, `muster node` and `muster operator`.
     Real,
-    /// The parts of `muster up` in the simulator, under a virtual clock.
+    /// The components of `muster up` in the simulator, under a virtual clock.
     Simulated,
 }
 
-impl Place {
-    /// Whether a scenario is played here that names its only plane, or none. What the embedded server can play the simulated
-    /// one can play as well.
+impl Environment {
+    /// Whether a scenario with this restriction runs here. What the embedded server can run, the simulated one can run as well.
     #[must_use]
-    pub fn plays(self, only: Option<Place>) -> bool {
+    pub fn runs_on(self, only: Option<Environment>) -> bool {
         match (self, only) {
-            (Place::Simulated, Some(Place::Embedded)) => true,
+            (Environment::Simulated, Some(Environment::Embedded)) => true,
             (_, only) => only.is_none_or(|only| only == self),
         }
     }
 }
 
-impl Scenario {
-    /// Whether it is played there.
+impl JobSetScenario {
+    /// Whether the scenario runs in this environment.
     #[must_use]
-    pub fn is_for(&self, place: Place) -> bool {
-        place.plays(self.place)
+    pub fn is_for(&self, place: Environment) -> bool {
+        place.runs_on(self.place)
     }
 
-    /// The scenario as it is played a second time on the same plane: what belongs to no namespace and is not named after
-    /// one is still there.
+    /// Returns the scenario for a second run on the same server: cluster-scoped objects without the namespace in their name exist already.
     #[must_use]
-    pub fn once_more(&self) -> Scenario {
+    pub fn for_rerun(&self) -> JobSetScenario {
         let stays = |object: &&Tree| {
-            let sort = Sort::of(object.str_at(&["kind"]));
-            let shared = sort.is_ok_and(|sort| sort.scope == Scope::Cluster);
+            let sort = ResourceKind::of(object.str_at(&["kind"]));
+            let shared = sort.is_ok_and(|sort| sort.scope == ResourceScope::Cluster);
             !shared || object.str_at(&["metadata", "name"]).contains("{ns}")
         };
-        Scenario { objects: self.objects.iter().filter(stays).cloned().collect(), ..self.clone() }
+        JobSetScenario { objects: self.objects.iter().filter(stays).cloned().collect(), ..self.clone() }
     }
 
-    /// What is created first, the JobSet last.
+    /// Returns the objects to create, the JobSet last.
     #[must_use]
     pub fn objects(&self) -> Vec<Tree> {
         let set = self.set.is_map().then(|| tree!({"kind": "JobSet"}).merge(&self.set));
@@ -132,7 +125,7 @@ impl Scenario {
     }
 }
 
-/// So many devices that all nodes reach, of the class `gpu-{ns}`.
+/// Builds a DeviceClass and a ResourceSlice with `count` devices reachable from all nodes.
 pub(crate) fn devices(count: usize) -> Vec<Tree> {
     if count == 0 {
         return Vec::new();
@@ -148,12 +141,12 @@ pub(crate) fn devices(count: usize) -> Vec<Tree> {
     vec![class, slice]
 }
 
-/// Reads all scenarios of a folder, in order of file names. A file is a stream of YAML documents, one scenario each.
-pub fn load(folder: &Path) -> Result<Vec<Scenario>, String> {
-    let all = documents::load_with_files(folder)?;
-    let all: Vec<Scenario> = all.into_iter().map(|(file, it)| Scenario { file, ..it }).collect();
+/// Reads all scenarios of a directory in file name order. A file is a stream of YAML documents, one scenario each.
+pub fn load(folder: &Path) -> Result<Vec<JobSetScenario>, String> {
+    let all = yaml_documents::load_with_files(folder)?;
+    let all: Vec<JobSetScenario> = all.into_iter().map(|(file, it)| JobSetScenario { file, ..it }).collect();
     match all.iter().find(|it| it.place.is_some() == it.because.is_empty()) {
-        Some(odd) => Err(format!("{:?}: `where` and `because` come together", odd.name)),
+        Some(odd) => Err(format!("{:?}: `where` and `because` require each other", odd.name)),
         None => Ok(all),
     }
 }
@@ -163,37 +156,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shared_is_made_once() {
+    fn shared_objects_are_created_once() {
         let text = "name: any\nobjects: [{kind: StorageClass, metadata: {name: nfs}}, {kind: StorageClass, metadata: {name: 'c-{ns}'}}, \
             {kind: Pod, metadata: {name: p}}]";
-        let scenario: Scenario = muster_tree::from_tree(&Tree::parse_yaml(text).unwrap()).unwrap();
-        let again = scenario.once_more().objects();
+        let scenario: JobSetScenario = muster_tree::from_tree(&Tree::parse_yaml(text).unwrap()).unwrap();
+        let again = scenario.for_rerun().objects();
         let names: Vec<&str> = again.iter().map(|it| it.str_at(&["metadata", "name"])).collect();
         assert_eq!(names, ["c-{ns}", "p"]);
     }
 
     #[test]
-    fn what_the_embedded_server_plays_is_simulated_as_well() {
-        let all = [Place::Embedded, Place::Real, Place::Simulated];
+    fn embedded_scenarios_run_in_the_simulator_too() {
+        let all = [Environment::Embedded, Environment::Real, Environment::Simulated];
         for (only, played) in [
             (None, [true, true, true]),
-            (Some(Place::Embedded), [true, false, true]),
-            (Some(Place::Real), [false, true, false]),
-            (Some(Place::Simulated), [false, false, true]),
+            (Some(Environment::Embedded), [true, false, true]),
+            (Some(Environment::Real), [false, true, false]),
+            (Some(Environment::Simulated), [false, false, true]),
         ] {
-            assert_eq!(all.map(|place| place.plays(only)), played, "{only:?}");
+            assert_eq!(all.map(|place| place.runs_on(only)), played, "{only:?}");
         }
     }
 
     #[test]
-    fn the_jobset_is_made_last() {
+    fn the_jobset_is_created_last() {
         let text = "name: any\ndevices: 2\nobjects: [{kind: Pod}]\nset: {jobs: []}\nwhere: real\nbecause: a reason\ngates: all";
-        let scenario: Scenario = muster_tree::from_tree(&Tree::parse_yaml(text).unwrap()).unwrap();
+        let scenario: JobSetScenario = muster_tree::from_tree(&Tree::parse_yaml(text).unwrap()).unwrap();
         let objects = scenario.objects();
         let kinds: Vec<&str> = objects.iter().map(|it| it.str_at(&["kind"])).collect();
         assert_eq!(kinds, ["DeviceClass", "ResourceSlice", "Pod", "JobSet"]);
-        assert!(scenario.is_for(Place::Real) && !scenario.is_for(Place::Embedded));
-        assert!(!scenario.is_for(Place::Simulated));
-        assert_eq!(scenario.gates, Gates::All);
+        assert!(scenario.is_for(Environment::Real) && !scenario.is_for(Environment::Embedded));
+        assert!(!scenario.is_for(Environment::Simulated));
+        assert_eq!(scenario.gates, GateSet::All);
     }
 }

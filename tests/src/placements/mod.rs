@@ -1,18 +1,17 @@
-//! The same random clusters and pods for kube-scheduler on the real plane and for ours: both place, or both refuse
-//! with the same words.
+//! Compares our scheduler with kube-scheduler on random clusters: both bind a pod, or both reject it with the same message.
 //!
-//! Pods come one by one. The real scheduler decides first; ours is fed the objects as the real server shows them,
-//! decides, and is then told what the real one did, so that both stand before the same cluster again. Which of
-//! equally good nodes is taken may differ: that the other's node is as good as the best is what is checked.
+//! Pods are created one by one. kube-scheduler decides first; ours gets the objects from the real server, decides, and then applies
+//! kube-scheduler's decision, so that both continue from the same state. They may choose different nodes with equal scores: checked is
+//! that kube-scheduler's node has our highest score.
 //!
 //! # Invariants
 //!
-//! - A cluster is a function of its seed: one that showed a difference shows it again.
-//! - Nothing is left behind: the next cluster finds no nodes and no pods.
+//! - A cluster is a function of its seed, so a difference is reproducible.
+//! - All nodes and pods are deleted before the next cluster.
 
 mod cluster;
+mod comparison;
 mod pods;
-mod referee;
 
-pub use cluster::Cluster;
-pub use referee::{Referee, Report};
+pub use cluster::RandomCluster;
+pub use comparison::{PlacementComparison, PlacementReport};

@@ -1,98 +1,93 @@
-//! What may stand where in an object, as far as random requests are concerned.
+//! Shapes of values for random requests.
 //!
-//! A shape is small on purpose: few keys and few values, so that what one manager wrote is soon met by another.
+//! A shape has few keys and few values, so that the writes of different managers conflict.
 
 use std::collections::BTreeMap;
 
 use muster_tree::{Text, Tree};
 use serde::Deserialize;
 
-use super::chance::Chance;
+use super::rng::SeededRng;
 
-/// The most entries of a list or map.
+/// Maximum number of entries of a list or map.
 const ENTRIES_MAX: usize = 3;
 
-/// What may stand at one place.
+/// The values that a field may have.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Shape {
-    /// One of these.
+pub enum ValueShape {
+    /// One of these values.
     Value(Vec<Tree>),
-    /// A map with these fields, each of them optional.
-    Fields(BTreeMap<String, Shape>),
-    /// A map of free keys.
+    /// Generates a map with some of these fields.
+    Fields(BTreeMap<String, ValueShape>),
+    /// A map with arbitrary keys.
     Map {
-        /// The keys to draw from.
         keys: Vec<String>,
-        /// The values to draw from.
         values: Vec<Tree>,
     },
-    /// A list whose items are told apart by key fields.
-    Keyed(Keyed),
-    /// A list of different plain values.
+    Keyed(KeyedList),
+    /// A set of scalars.
     Set(Vec<Tree>),
-    /// A list that is one whole.
-    List(Box<Shape>),
+    List(Box<ValueShape>),
 }
 
-/// A list whose items are told apart by key fields.
+/// A list with `x-kubernetes-list-type: map`.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Keyed {
-    /// The key fields; strategic patches know the first only.
+pub struct KeyedList {
+    /// Key fields; strategic merge patches use only the first.
     pub by: Vec<String>,
-    /// Fields that every whole item has.
+    /// Required fields of an item.
     #[serde(default)]
     pub need: Vec<String>,
-    /// The fields of an item, keys among them.
-    pub item: BTreeMap<String, Shape>,
+    /// Fields of an item, including the keys.
+    pub item: BTreeMap<String, ValueShape>,
 }
 
-impl Shape {
-    /// A whole value.
-    pub fn value(&self, chance: &mut Chance) -> Tree {
+impl ValueShape {
+    pub fn value(&self, rng: &mut SeededRng) -> Tree {
         match self {
-            Shape::Value(pool) => chance.pick(pool).clone(),
-            Shape::Fields(fields) => some_fields(fields, chance, Shape::value),
-            Shape::Map { keys, values } => {
-                let keys = chance.some(keys, ENTRIES_MAX);
+            ValueShape::Value(pool) => rng.pick(pool).clone(),
+            ValueShape::Fields(fields) => some_fields(fields, rng, ValueShape::value),
+            ValueShape::Map { keys, values } => {
+                let keys = rng.some(keys, ENTRIES_MAX);
                 Tree::map(
-                    keys.into_iter().map(|k| (k.as_str(), chance.pick(values).clone())).collect::<Vec<_>>(),
+                    keys.into_iter().map(|k| (k.as_str(), rng.pick(values).clone())).collect::<Vec<_>>(),
                 )
             }
-            Shape::Keyed(keyed) => {
-                let n = if chance.percent(8) { 0 } else { 1 + chance.below(ENTRIES_MAX) };
-                keyed.distinct((0..n).map(|_| keyed.whole(chance)).collect(), chance)
+            ValueShape::Keyed(keyed) => {
+                let n = if rng.percent(8) { 0 } else { 1 + rng.below(ENTRIES_MAX) };
+                keyed.distinct((0..n).map(|_| keyed.whole(rng)).collect(), rng)
             }
-            Shape::Set(pool) => Tree::list(chance.some(pool, ENTRIES_MAX)),
-            Shape::List(item) => {
-                let n = chance.below(ENTRIES_MAX);
-                Tree::list((0..n).map(|_| item.value(chance)).collect::<Vec<_>>())
+            ValueShape::Set(pool) => Tree::list(rng.some(pool, ENTRIES_MAX)),
+            ValueShape::List(item) => {
+                let n = rng.below(ENTRIES_MAX);
+                Tree::list((0..n).map(|_| item.value(rng)).collect::<Vec<_>>())
             }
         }
     }
 }
 
-impl Keyed {
-    /// An item with its keys and all it needs.
-    fn whole(&self, chance: &mut Chance) -> Tree {
+impl KeyedList {
+    /// Generates an item with its keys and required fields.
+    fn whole(&self, rng: &mut SeededRng) -> Tree {
         let mut item = Tree::empty_map();
         for (name, shape) in &self.item {
-            if self.by.contains(name) || self.need.contains(name) || chance.percent(35) {
-                item = item.with_key(name, shape.value(chance));
+            if self.by.contains(name) || self.need.contains(name) || rng.percent(35) {
+                item = item.with_key(name, shape.value(rng));
             }
         }
         item
     }
 
-    /// The key fields of some item.
-    pub fn key(&self, chance: &mut Chance) -> Tree {
+    /// Generates the key fields of an item.
+    pub fn key(&self, rng: &mut SeededRng) -> Tree {
         let fields = self.by.iter().filter_map(|name| Some((name, self.item.get(name)?)));
-        fields.fold(Tree::empty_map(), |item, (name, shape)| item.with_key(name, shape.value(chance)))
+        fields.fold(Tree::empty_map(), |item, (name, shape)| item.with_key(name, shape.value(rng)))
     }
 
-    /// Mostly without items of the same key, which servers refuse.
-    pub fn distinct(&self, items: Vec<Tree>, chance: &mut Chance) -> Tree {
-        if chance.percent(4) {
+    /// Mostly removes items with duplicate keys, which servers reject.
+    pub fn distinct(&self, items: Vec<Tree>, rng: &mut SeededRng) -> Tree {
+        if rng.percent(4) {
             return Tree::list(items);
         }
         let mut seen: Vec<Vec<Option<Tree>>> = Vec::new();
@@ -110,12 +105,12 @@ impl Keyed {
 
 /// A map with some of these fields.
 pub fn some_fields(
-    fields: &BTreeMap<String, Shape>,
-    chance: &mut Chance,
-    mut make: impl FnMut(&Shape, &mut Chance) -> Tree,
+    fields: &BTreeMap<String, ValueShape>,
+    rng: &mut SeededRng,
+    mut make: impl FnMut(&ValueShape, &mut SeededRng) -> Tree,
 ) -> Tree {
-    let all: Vec<(&String, &Shape)> = fields.iter().collect();
-    let chosen = chance.some(&all, ENTRIES_MAX);
-    let entries = chosen.into_iter().map(|(name, shape)| (Text::from(name.as_str()), make(shape, chance)));
+    let all: Vec<(&String, &ValueShape)> = fields.iter().collect();
+    let chosen = rng.some(&all, ENTRIES_MAX);
+    let entries = chosen.into_iter().map(|(name, shape)| (Text::from(name.as_str()), make(shape, rng)));
     Tree::map(entries.collect::<Vec<_>>())
 }

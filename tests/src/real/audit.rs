@@ -1,23 +1,23 @@
-//! What the installed operator asks a real server for, written down by the server itself.
+//! Audit logging of the installed operator's requests by the real API server.
 //!
-//! `cargo xtask test` names a folder in `MUSTER_TEST_AUDIT` and compares what it finds there with the roles of
-//! `muster install`; without it the log stays in the folder of the plane.
+//! `cargo xtask test` sets `MUSTER_TEST_AUDIT` to a directory and compares the logs there with the roles of `muster install`; without it
+//! the log stays in the directory of the control plane.
 //!
 //! # Invariants
 //!
-//! - Only what the operator's own ServiceAccount asks is written down: administrators may do anything.
-//! - Of objects that are made, and of claims that are given devices, what is sent is written down too: blocking the
-//!   deletion of an owner and giving devices take rights of their own that no request names. Secrets are left out of that.
+//! - Only requests of the operator's ServiceAccount are logged: administrators have all permissions.
+//! - Request bodies of creates and of ResourceClaim allocations are logged, too: `blockOwnerDeletion` and device allocation need
+//!   permissions that the request line does not show. Secrets are never logged with their bodies.
 
 use std::path::{Path, PathBuf};
 
-use super::parts::write;
+use super::components::write;
 
-/// The folder in which logs are collected.
+/// Variable with the directory in which logs are collected.
 const FOLDER: &str = "MUSTER_TEST_AUDIT";
-/// More than any test writes: a log that is cut off would hide what came first.
+/// Larger than any log of a test, so that rotation never drops events.
 const MEGABYTES_MAX: u32 = 4096;
-/// Long watches are told of when they begin; nothing is told of before it is decided.
+/// Logs watches at their start; `RequestReceived` is omitted because authorization is not decided there.
 const POLICY: &str = r#"
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -37,7 +37,7 @@ rules:
 - level: None
 "#;
 
-/// The flags of a kube-apiserver whose own files are in this folder.
+/// Returns the audit flags of a kube-apiserver with its files in this directory.
 pub(super) fn flags(folder: &Path) -> Result<Vec<String>, String> {
     let policy = write(folder, "audit-policy.yaml", POLICY)?;
     Ok(vec![
@@ -47,8 +47,8 @@ pub(super) fn flags(folder: &Path) -> Result<Vec<String>, String> {
     ])
 }
 
-/// Where the log of the plane with this folder is: planes that are shared are never dropped, so that a log is not moved
-/// but written where it is read.
+/// Returns the path of the log. It is written directly to the directory where it is collected, because shared control planes are never
+/// dropped and could not move it.
 pub(super) fn log(folder: &Path) -> PathBuf {
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     match std::env::var_os(FOLDER) {

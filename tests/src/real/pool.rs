@@ -1,55 +1,53 @@
-//! Servers that wait for their next plane.
+//! Pool of idle etcd and kube-apiserver pairs.
 //!
-//! A test that ends gives its etcd and kube-apiserver back, and the next one that needs a server of this kind takes them.
-//! Objects of the test before are deleted when the server is taken: a server that no test takes again is not worth the
-//! requests.
+//! A finished test returns its pair to the pool, and the next test that needs a server of this kind takes it. Objects of the earlier test
+//! are deleted only then: a server that is never reused is not worth the requests.
 //!
 //! # Guarantees
 //!
-//! - A server that cannot be made as new is ended, and a new one is started in its place.
+//! - A server that cannot be wiped is stopped, and a new one is started.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::backend::Backend;
-use super::{Definitions, Disk, Gangs, wipe};
+use super::{Disk, ExistingCrds, GangSupport, wipe};
 
-/// Servers that no plane uses.
 static IDLE: Mutex<Vec<Backend>> = Mutex::new(Vec::new());
 static REUSES: AtomicBool = AtomicBool::new(true);
-/// Idle servers at most: they hold memory.
+/// Maximum number of idle servers: they use memory.
 const IDLE_MAX: usize = 4;
 
-/// From now on each plane of this process has an etcd and an API server of its own. A bench measures them from their start.
+/// Disables reuse in this process. A benchmark measures servers from their start.
 pub fn never_reuse() {
     REUSES.store(false, Ordering::Release);
 }
 
-/// A server of this kind that an earlier plane has left.
-pub(super) fn take(disk: Disk, gangs: Gangs, definitions: Definitions) -> Option<Backend> {
+/// Takes and wipes an idle server of this kind.
+pub(super) fn take(disk: Disk, gangs: GangSupport, definitions: ExistingCrds) -> Option<Backend> {
     loop {
-        let backend = next(disk, gangs)?;
+        let backend = take_idle(disk, gangs)?;
         match wipe::wipe(&backend.server(), definitions) {
             Ok(()) => return Some(backend),
-            Err(why) => eprintln!("a real API server is not used again: {why}"),
+            Err(why) => eprintln!("a real API server is not reused: {why}"),
         }
     }
 }
 
-/// Keeps the server of a plane that ended.
-pub(super) fn give_back(backend: Backend) {
+/// Returns a server to the pool.
+pub(super) fn release(backend: Backend) {
     if !REUSES.load(Ordering::Acquire) {
         return;
     }
     let mut idle = idle();
     idle.push(backend);
-    // The one that has waited longest is the least likely to be wanted.
+    // The longest idle server is the least likely to be needed.
     let ended = (idle.len() > IDLE_MAX).then(|| idle.remove(0));
     drop(idle);
     drop(ended);
 }
 
-fn next(disk: Disk, gangs: Gangs) -> Option<Backend> {
+fn take_idle(disk: Disk, gangs: GangSupport) -> Option<Backend> {
     let mut idle = idle();
     let found = idle.iter().position(|it| (it.disk, it.gangs) == (disk, gangs))?;
     Some(idle.remove(found))

@@ -1,33 +1,33 @@
-//! How many real planes there are at the same time.
+//! Limits how many real control planes run in parallel.
 //!
-//! A plane is an etcd, a kube-apiserver and controllers. Starting one keeps a core busy for seconds; afterwards it mostly waits
-//! and holds memory. So few start at the same time, and as many run as memory allows.
+//! Starting etcd, kube-apiserver and controllers keeps a core busy for seconds; afterwards they mostly wait and use memory. So few start
+//! in parallel, and as many run as memory allows.
 //!
-//! Functions that take longest get theirs first: the last one to end should not be one that has just begun.
+//! The longest tests get a slot first, so that none of them starts last.
 //!
 //! # Guarantees
 //!
-//! - A thread that already has a plane gets further ones without waiting: two tests that each hold one and wait for a second
-//!   would wait for ever.
+//! - A thread that has a control plane gets further ones without waiting; otherwise two tests that each hold one and wait for a second
+//!   would deadlock.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Planes that start at the same time.
+/// Control planes that start in parallel.
 const STARTING_MAX: usize = 2;
-/// The memory that one plane needs, with the processes that a test starts beside it.
+/// Memory per control plane, including the processes that a test starts.
 const PLANE_KILOBYTES: usize = 1_200_000;
-/// Planes that run at the same time on any machine: those that all tests of a process share, and one more.
+/// Minimum on any host: the control planes that all tests of a process share, and one more.
 const RUNNING_MIN: usize = 5;
-/// More would only compete for the processor.
+/// Maximum: more would only compete for CPU.
 const RUNNING_MAX: usize = 12;
-/// Planes that one core serves: even one that waits costs a fiftieth of a core.
+/// Control planes per core: an idle one uses 2 % of a core.
 const PLANES_PER_CORE: usize = 2;
 
-/// The functions and modules of tests that take longest, the longest first.
-const LONGEST: [&str; 12] = [
+/// Tests and modules of tests with the longest run time, longest first.
+const LONGEST_TESTS: [&str; 12] = [
     "train_cluster::",
     "queue_cluster::queues_of_a_real_server_are_those_of_the_embedded_one",
     "certificates::certificates_are_renewed_while_jobsets_are_made",
@@ -42,29 +42,29 @@ const LONGEST: [&str; 12] = [
     "gang_cluster::",
 ];
 
-static RUNNING: Slots = Slots::new();
-static STARTING: Slots = Slots::new();
+static RUNNING: PrioritySemaphore = PrioritySemaphore::new();
+static STARTING: PrioritySemaphore = PrioritySemaphore::new();
 
 thread_local! {
     static HELD: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Slots that are taken, and how many threads of each place in the order wait for one.
-struct Slots {
+/// Acquired slots, and the number of waiting threads by priority.
+struct PrioritySemaphore {
     state: Mutex<(usize, BTreeMap<usize, usize>)>,
     freed: Condvar,
 }
 
-impl Slots {
-    const fn new() -> Slots {
-        Slots { state: Mutex::new((0, BTreeMap::new())), freed: Condvar::new() }
+impl PrioritySemaphore {
+    const fn new() -> PrioritySemaphore {
+        PrioritySemaphore { state: Mutex::new((0, BTreeMap::new())), freed: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, (usize, BTreeMap<usize, usize>)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until fewer than `max` are taken and no thread before this place waits.
+    /// Waits until fewer than `max` slots are acquired and no thread of higher priority waits.
     fn take(&self, max: usize, place: usize) {
         let mut state = self.state();
         *state.1.entry(place).or_default() += 1;
@@ -80,49 +80,49 @@ impl Slots {
         if left == 0 {
             state.1.remove(&place);
         }
-        // The next in order may have waited for this one.
+        // A thread of lower priority may have waited for this one.
         self.freed.notify_all();
     }
 
-    fn give_back(&self) {
+    fn release(&self) {
         self.state().0 -= 1;
         self.freed.notify_all();
     }
 }
 
-/// The place of a test in the order; the test harness names threads after tests.
+/// Returns the priority of a test; the test harness names threads after tests.
 fn place(test: &str) -> usize {
-    LONGEST.iter().position(|it| test.starts_with(it)).unwrap_or(LONGEST.len())
+    LONGEST_TESTS.iter().position(|it| test.starts_with(it)).unwrap_or(LONGEST_TESTS.len())
 }
 
-/// The right to run a plane, given back with the value.
-pub(super) struct Running;
+/// A slot for a running control plane, released on drop.
+pub(super) struct ClusterSlot;
 
-impl Running {
-    /// Waits until another plane may run.
-    pub(super) fn take() -> Running {
+impl ClusterSlot {
+    /// Waits for a slot.
+    pub(super) fn take() -> ClusterSlot {
         let has_one = HELD.replace(HELD.get() + 1) > 0;
-        // A thread that has one is before all others: they wait for it.
+        // A thread that holds a slot has the highest priority: others wait for it.
         let place = place(std::thread::current().name().unwrap_or_default()) + 1;
         RUNNING.take(if has_one { usize::MAX } else { running_max() }, if has_one { 0 } else { place });
-        Running
+        ClusterSlot
     }
 }
 
-impl Drop for Running {
+impl Drop for ClusterSlot {
     fn drop(&mut self) {
-        // A plane may end in another thread than it began in.
+        // The value may be dropped in another thread.
         HELD.set(HELD.get().saturating_sub(1));
-        RUNNING.give_back();
+        RUNNING.release();
     }
 }
 
-/// Does something while at most [`STARTING_MAX`] planes do the same.
+/// Runs `start` while at most [`STARTING_MAX`] control planes start.
 pub(super) fn starting<T>(start: impl FnOnce() -> T) -> T {
     struct Started;
     impl Drop for Started {
         fn drop(&mut self) {
-            STARTING.give_back();
+            STARTING.release();
         }
     }
     STARTING.take(STARTING_MAX, 0);
@@ -142,8 +142,7 @@ fn planes_on(cores: usize) -> usize {
     (cores * PLANES_PER_CORE).max(RUNNING_MIN)
 }
 
-/// As many planes as a third of the memory holds: two test processes run side by side, and servers of ours, compilers and the
-/// page cache need the rest.
+/// Uses a third of the memory: two test processes run in parallel, and our servers, compilers and the page cache need the rest.
 fn planes_in(kilobytes: usize) -> usize {
     (kilobytes / 3 / PLANE_KILOBYTES).clamp(RUNNING_MIN, RUNNING_MAX)
 }
@@ -180,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_functions_get_theirs_first() {
+    fn the_longest_tests_have_priority() {
         assert_eq!(place("train_cluster::any"), 0);
         assert!(
             place("queue_cluster::queues_of_a_real_server_are_those_of_the_embedded_one")
                 < place("queue_cluster::x")
         );
-        assert_eq!(place("a_scenario"), LONGEST.len());
-        let (slots, order) = (Slots::new(), Mutex::new(Vec::new()));
+        assert_eq!(place("a_scenario"), LONGEST_TESTS.len());
+        let (slots, order) = (PrioritySemaphore::new(), Mutex::new(Vec::new()));
         slots.take(1, 0);
         std::thread::scope(|scope| {
             for place in [3, 1, 2] {
@@ -195,20 +194,20 @@ mod tests {
                 scope.spawn(move || {
                     slots.take(1, place);
                     order.lock().unwrap().push(place);
-                    slots.give_back();
+                    slots.release();
                 });
             }
             while slots.state().1.len() < 3 {
                 std::thread::yield_now();
             }
-            slots.give_back();
+            slots.release();
         });
         assert_eq!(order.into_inner().unwrap(), [1, 2, 3]);
     }
 
     #[test]
-    fn a_thread_with_a_plane_does_not_wait_for_a_second() {
-        let all: Vec<Running> = (0..RUNNING_MAX + 3).map(|_| Running::take()).collect();
+    fn a_thread_with_a_slot_does_not_wait_for_another() {
+        let all: Vec<ClusterSlot> = (0..RUNNING_MAX + 3).map(|_| ClusterSlot::take()).collect();
         assert_eq!(all.len(), RUNNING_MAX + 3);
     }
 }

@@ -1,20 +1,20 @@
-//! Makes a used API server as new: deletes every object that did not come with it.
+//! Wipes a used API server: deletes every object that the server does not create itself.
 //!
-//! No controller runs meanwhile, so that nothing comes back, and no finalizer is waited for: they are removed.
+//! No controller runs meanwhile, so nothing is recreated. Finalizers are removed, because their controllers do not run.
 //!
 //! # Guarantees
 //!
-//! - Afterwards the server has its own namespaces, roles, priorities and Services and nothing else: no webhook, no APIService of
-//!   another server, no node, and no object of a CRD. The CRDs themselves go as well unless they may be left.
+//! - Afterwards the server has only its own namespaces, roles, PriorityClasses and Services: no webhook, no aggregated APIService, no
+//!   node and no custom object. CRDs are deleted as well unless they may stay.
 
 use std::time::Duration;
 
 use muster_tree::{Tree, tree};
 
-use super::Definitions;
-use crate::differential::{Answer, Server, Step};
+use super::ExistingCrds;
+use crate::differential::{ApiClient, HttpAnswer, RequestStep};
 
-/// The groups that tests write, each in a version that every server has or answers with 404.
+/// API groups that tests write. A version that the server does not serve returns 404.
 const GROUPS: [&str; 15] = [
     "/apis/admissionregistration.k8s.io/v1",
     "/api/v1",
@@ -35,20 +35,20 @@ const GROUPS: [&str; 15] = [
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const NAMESPACES: &str = "/api/v1/namespaces";
-/// The namespaces of every server, and those of them that hold what the server itself writes.
+/// The server's own namespaces, and those of them to which the server writes.
 const OWN_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 const SYSTEM_NAMESPACES: [&str; 2] = ["kube-public", "kube-system"];
-/// Kinds that the server keeps by itself.
-const KEPT_KINDS: [&str; 2] = ["ipaddresses", "servicecidrs"];
-/// Kinds of which tests make some in the namespaces of the system.
+/// Kinds that only the server writes.
+const SERVER_KINDS: [&str; 2] = ["ipaddresses", "servicecidrs"];
+/// Kinds that tests create in the system namespaces.
 const MADE_IN_SYSTEM: [&str; 4] = ["events", "pods", "rolebindings", "roles"];
-/// Looks until nothing is left, at most: a server believes for a moment in webhooks that are gone, and lists nothing of a kind
-/// whose watch cache it fills.
+/// Maximum number of passes: the server calls deleted webhooks for a moment, and lists nothing of a kind while its watch cache is being
+/// filled.
 const PASSES_MAX: u32 = 300;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Deletes what an earlier plane has left, its CRDs too unless they may stay.
-pub(super) fn wipe(server: &Server, definitions: Definitions) -> Result<(), String> {
+/// Deletes the objects of an earlier control plane; its CRDs, too, unless they may stay.
+pub(super) fn wipe(server: &ApiClient, definitions: ExistingCrds) -> Result<(), String> {
     let kinds = kinds(server)?;
     let mut left = Vec::new();
     for _ in 0..PASSES_MAX {
@@ -58,24 +58,24 @@ pub(super) fn wipe(server: &Server, definitions: Definitions) -> Result<(), Stri
         }
         std::thread::sleep(PAUSE);
     }
-    Err(format!("{} are still there", left.join(", ")))
+    Err(format!("{} still exist", left.join(", ")))
 }
 
-/// What is at a path: the objects, or that the server cannot tell yet.
-enum Found {
+/// Result of a list: the objects, or the path if the server cannot serve it yet.
+enum ListResult {
     Objects(Vec<Tree>),
     NotYet(String),
 }
 
-/// A kind of objects that can be deleted together.
+/// A kind that supports `deletecollection`.
 struct Kind {
     group: &'static str,
     plural: String,
     namespaced: bool,
 }
 
-/// The kinds of the server's own groups.
-fn kinds(server: &Server) -> Result<Vec<Kind>, String> {
+/// Reads the built-in kinds.
+fn kinds(server: &ApiClient) -> Result<Vec<Kind>, String> {
     let mut all = Vec::new();
     for group in GROUPS {
         let answer = server.get(group)?;
@@ -93,10 +93,10 @@ fn kinds(server: &Server) -> Result<Vec<Kind>, String> {
     Ok(all)
 }
 
-/// Deletes what is there; the paths of what was.
-fn pass(server: &Server, kinds: &[Kind], definitions: Definitions) -> Result<Vec<String>, String> {
+/// Deletes everything once; returns the paths of the deleted objects.
+fn pass(server: &ApiClient, kinds: &[Kind], definitions: ExistingCrds) -> Result<Vec<String>, String> {
     let mut left = aggregated(server)?;
-    // Webhooks come first of all: they would be called for the others.
+    // Webhooks first: the server would call them for the other deletions.
     for kind in kinds {
         left.extend(objects(server, kind)?);
     }
@@ -107,12 +107,12 @@ fn pass(server: &Server, kinds: &[Kind], definitions: Definitions) -> Result<Vec
     Ok(left)
 }
 
-/// Groups that another server answers for.
-fn aggregated(server: &Server) -> Result<Vec<String>, String> {
+/// Deletes APIServices of aggregated servers.
+fn aggregated(server: &ApiClient) -> Result<Vec<String>, String> {
     let mut left = Vec::new();
     let services = match list(server, API_SERVICES)? {
-        Found::Objects(services) => services,
-        Found::NotYet(path) => return Ok(vec![path]),
+        ListResult::Objects(services) => services,
+        ListResult::NotYet(path) => return Ok(vec![path]),
     };
     for service in services {
         if service.at(&["spec", "service"]).is_some_and(Tree::is_map) {
@@ -124,20 +124,20 @@ fn aggregated(server: &Server) -> Result<Vec<String>, String> {
     Ok(left)
 }
 
-/// The objects of a kind.
-fn objects(server: &Server, kind: &Kind) -> Result<Vec<String>, String> {
+/// Deletes the objects of a kind.
+fn objects(server: &ApiClient, kind: &Kind) -> Result<Vec<String>, String> {
     let Kind { group, plural, namespaced } = kind;
-    if KEPT_KINDS.contains(&plural.as_str()) {
+    if SERVER_KINDS.contains(&plural.as_str()) {
         return Ok(Vec::new());
     }
     let all = match list(server, &format!("{group}/{plural}"))? {
-        Found::Objects(all) => all,
-        Found::NotYet(path) => return Ok(vec![path]),
+        ListResult::Objects(all) => all,
+        ListResult::NotYet(path) => return Ok(vec![path]),
     };
     if plural == "clusterroles" {
         empty_aggregated(server, &all)?;
     }
-    let (kept, others): (Vec<Tree>, Vec<Tree>) = all.into_iter().partition(|it| is_kept(plural, it));
+    let (kept, others): (Vec<Tree>, Vec<Tree>) = all.into_iter().partition(|it| is_server_owned(plural, it));
     let folder = |object: &Tree| match object.str_at(&["metadata", "namespace"]) {
         space if *namespaced => format!("{group}/namespaces/{space}/{plural}"),
         _ => format!("{group}/{plural}"),
@@ -161,8 +161,8 @@ fn objects(server: &Server, kind: &Kind) -> Result<Vec<String>, String> {
     Ok(left)
 }
 
-/// Whether an object came with the server.
-fn is_kept(plural: &str, object: &Tree) -> bool {
+/// Whether the server created an object itself.
+fn is_server_owned(plural: &str, object: &Tree) -> bool {
     let space = object.str_at(&["metadata", "namespace"]);
     let (name, labels) = (name(object), object.at(&["metadata", "labels"]));
     let bootstrapped = labels.is_some_and(|it| it.get("kubernetes.io/bootstrapping").is_some());
@@ -175,8 +175,8 @@ fn is_kept(plural: &str, object: &Tree) -> bool {
     bootstrapped || (of_the_server && space == "default") || of_the_system
 }
 
-/// Roles that are put together of others are empty until a controller does so.
-fn empty_aggregated(server: &Server, roles: &[Tree]) -> Result<(), String> {
+/// Empties aggregated ClusterRoles, as they are on a new server before a controller fills them.
+fn empty_aggregated(server: &ApiClient, roles: &[Tree]) -> Result<(), String> {
     let is_filled = |it: &&Tree| it.get("aggregationRule").is_some() && !it.items_at(&["rules"]).is_empty();
     for role in roles.iter().filter(is_filled) {
         let path = format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{}", name(role));
@@ -185,12 +185,12 @@ fn empty_aggregated(server: &Server, roles: &[Tree]) -> Result<(), String> {
     Ok(())
 }
 
-/// Objects of CRDs, and the CRDs.
-fn custom(server: &Server, definitions: Definitions) -> Result<Vec<String>, String> {
+/// Deletes custom objects, and the CRDs.
+fn custom(server: &ApiClient, definitions: ExistingCrds) -> Result<Vec<String>, String> {
     let mut left = Vec::new();
     let all = match list(server, DEFINITIONS)? {
-        Found::Objects(all) => all,
-        Found::NotYet(path) => return Ok(vec![path]),
+        ListResult::Objects(all) => all,
+        ListResult::NotYet(path) => return Ok(vec![path]),
     };
     for definition in all {
         let path = format!("{DEFINITIONS}/{}", name(&definition));
@@ -199,7 +199,7 @@ fn custom(server: &Server, definitions: Definitions) -> Result<Vec<String>, Stri
             left.push(path.clone());
         }
         left.extend(instances(server, &definition)?);
-        if definitions == Definitions::Absent {
+        if definitions == ExistingCrds::Absent {
             delete(server, &path)?;
             left.push(path);
         }
@@ -207,16 +207,16 @@ fn custom(server: &Server, definitions: Definitions) -> Result<Vec<String>, Stri
     Ok(left)
 }
 
-/// The objects of a CRD.
-fn instances(server: &Server, definition: &Tree) -> Result<Vec<String>, String> {
+/// Deletes the objects of a CRD.
+fn instances(server: &ApiClient, definition: &Tree) -> Result<Vec<String>, String> {
     let versions = definition.items_at(&["spec", "versions"]);
     let stored = versions.iter().find(|it| it.bool_at(&["storage"]) == Some(true));
     let version = stored.map(|it| it.str_at(&["name"])).unwrap_or_default();
     let plural = definition.str_at(&["spec", "names", "plural"]);
     let group = format!("/apis/{}/{version}", definition.str_at(&["spec", "group"]));
     let all = match list(server, &format!("{group}/{plural}"))? {
-        Found::Objects(all) => all,
-        Found::NotYet(path) => return Ok(vec![path]),
+        ListResult::Objects(all) => all,
+        ListResult::NotYet(path) => return Ok(vec![path]),
     };
     let mut left = Vec::new();
     for object in all {
@@ -231,12 +231,12 @@ fn instances(server: &Server, definition: &Tree) -> Result<Vec<String>, String> 
     Ok(left)
 }
 
-/// Namespaces, which are empty by now: what their controller would look at has been looked at.
-fn namespaces(server: &Server) -> Result<Vec<String>, String> {
+/// Deletes and finalizes namespaces, which are empty by now.
+fn namespaces(server: &ApiClient) -> Result<Vec<String>, String> {
     let mut left = Vec::new();
     let all = match list(server, NAMESPACES)? {
-        Found::Objects(all) => all,
-        Found::NotYet(path) => return Ok(vec![path]),
+        ListResult::Objects(all) => all,
+        ListResult::NotYet(path) => return Ok(vec![path]),
     };
     for namespace in all {
         if OWN_NAMESPACES.contains(&name(&namespace)) {
@@ -246,8 +246,12 @@ fn namespaces(server: &Server) -> Result<Vec<String>, String> {
         delete(server, &path)?;
         let finalized =
             namespace.with(&["spec"], tree!({"finalizers": []})).without(&["metadata", "resourceVersion"]);
-        let answer =
-            server.send("PUT", &format!("{path}/finalize"), &Step::default(), finalized.to_json_bytes())?;
+        let answer = server.send(
+            "PUT",
+            &format!("{path}/finalize"),
+            &RequestStep::default(),
+            finalized.to_json_bytes(),
+        )?;
         if answer.code != 404 {
             tolerated(answer)?;
         }
@@ -256,32 +260,32 @@ fn namespaces(server: &Server) -> Result<Vec<String>, String> {
     Ok(left)
 }
 
-/// Removes the finalizers of an object: what they wait for does not run.
-fn release(server: &Server, path: &str, object: &Tree) -> Result<(), String> {
+/// Removes the finalizers of an object: their controllers do not run.
+fn release(server: &ApiClient, path: &str, object: &Tree) -> Result<(), String> {
     if object.items_at(&["metadata", "finalizers"]).is_empty() {
         return Ok(());
     }
     patch(server, path, &tree!({"metadata": {"finalizers": null}}))
 }
 
-fn patch(server: &Server, path: &str, change: &Tree) -> Result<(), String> {
-    let step = Step { kind: "merge".into(), ..Step::default() };
+fn patch(server: &ApiClient, path: &str, change: &Tree) -> Result<(), String> {
+    let step = RequestStep { kind: "merge".into(), ..RequestStep::default() };
     tolerated(server.send("PATCH", path, &step, change.to_json_bytes())?)
 }
 
-/// Deletes an object, or all of a folder, at once and without waiting for what it owns.
-fn delete(server: &Server, path: &str) -> Result<(), String> {
+/// Deletes an object or a collection without grace period and without waiting for dependents.
+fn delete(server: &ApiClient, path: &str) -> Result<(), String> {
     let path = format!("{path}?gracePeriodSeconds=0&propagationPolicy=Background");
-    tolerated(server.send("DELETE", &path, &Step::default(), Vec::new())?)
+    tolerated(server.send("DELETE", &path, &RequestStep::default(), Vec::new())?)
 }
 
-/// Lists what is at a path. A CRD that is being deleted is not served any more.
-fn list(server: &Server, path: &str) -> Result<Found, String> {
+/// Lists the objects at a path. A terminating CRD is not served any more.
+fn list(server: &ApiClient, path: &str) -> Result<ListResult, String> {
     let answer = server.get(path)?;
     match answer.code {
-        404 => Ok(Found::Objects(Vec::new())),
-        429 | 500 | 503 => Ok(Found::NotYet(path.to_owned())),
-        _ => Ok(Found::Objects(done(answer)?.body.items_at(&["items"]).to_vec())),
+        404 => Ok(ListResult::Objects(Vec::new())),
+        429 | 500 | 503 => Ok(ListResult::NotYet(path.to_owned())),
+        _ => Ok(ListResult::Objects(done(answer)?.body.items_at(&["items"]).to_vec())),
     }
 }
 
@@ -289,11 +293,11 @@ fn name(object: &Tree) -> &str {
     object.str_at(&["metadata", "name"])
 }
 
-fn done(answer: Answer) -> Result<Answer, String> {
+fn done(answer: HttpAnswer) -> Result<HttpAnswer, String> {
     if answer.code < 300 { Ok(answer) } else { Err(answer.body.to_json()) }
 }
 
-/// What fails is tried again by the next pass: the object is gone, has changed, or a webhook that is gone was called.
-fn tolerated(answer: Answer) -> Result<(), String> {
+/// Ignores errors that the next pass resolves: the object is gone or has changed, or a deleted webhook was called.
+fn tolerated(answer: HttpAnswer) -> Result<(), String> {
     if matches!(answer.code, 404 | 409 | 429 | 500 | 503) { Ok(()) } else { done(answer).map(drop) }
 }

@@ -1,87 +1,82 @@
-//! Every scenario of the YAML folders as a test of its own: found by its name, counted and failing alone.
+//! Makes every scenario of the YAML directories a test with a name of its own.
 //!
-//! A [`Suite`] is the scenarios of one dialect on one plane. `tests/scenarios/main.rs` gives its cases to the test harness.
+//! A [`Suite`] is the scenarios of one dialect in one environment. `tests/scenarios/main.rs` passes its cases to the test harness.
 //!
 //! # Guarantees
 //!
-//! - A plane is started by the first case that needs it, shared by all others that do, and ends with the last of them.
-//! - What can only be judged over all cases of a suite (an entry of a list that nothing needed, too few requests) is judged
-//!   when the last one ended, and only if all of them ran and passed.
+//! - An environment is started by the first case that needs it, shared by all others, and stopped with the last of them.
+//! - Checks over all cases of a suite (stale entries of a list, too few requests) run after its last case, and only if all of them ran
+//!   and passed.
 
 mod corpus;
 mod differential;
 mod gangs;
 mod jobsets;
-mod lives;
+mod lifecycle;
 pub mod names;
 mod placements;
-mod planes;
-mod played;
 mod random;
+mod retries;
 mod run;
-mod second;
+mod scenarios;
+mod shared_environment;
 mod simulated;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clients::note;
-use crate::limits::{Limit, Stream};
+use crate::limits::{Limit, LimitStream};
 use crate::real;
 
-pub use run::{Outcome, Run, Stop};
+pub use run::{CaseError, CaseOutcome, CaseRun};
 
-/// What a case does.
-type Play = Box<dyn Fn(&Run) -> Result<(), Stop> + Send>;
-/// Judges a suite whose cases have all ended; returns lines for the notes, or what is wrong with the suite as a whole.
-type Finish = Box<dyn Fn(&Summary) -> Result<Vec<String>, String> + Send + Sync>;
+/// The body of a case.
+type CaseFn = Box<dyn Fn(&CaseRun) -> Result<(), CaseError> + Send>;
+/// Checks a suite after its last case; returns lines for the notes, or the problem of the suite as a whole.
+type Finish = Box<dyn Fn(&SuiteSummary) -> Result<Vec<String>, String> + Send + Sync>;
 
-/// Cases that are judged together.
+/// Cases that are checked together.
 pub struct Suite {
-    /// The dialect, and the plane where the dialect has a suite for each.
+    /// Dialect, and environment if the dialect has several.
     label: String,
     cases: Vec<Case>,
     finish: Finish,
 }
 
-/// One scenario on one plane, or over all planes that it compares.
+/// One scenario in one environment, or compared over several.
 pub struct Case {
     name: String,
     limit: &'static Limit,
-    /// Why it cannot run here.
     skip: Option<String>,
-    play: Play,
+    body: CaseFn,
 }
 
-/// How the cases of a suite ended.
+/// Counts of a suite.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// All cases that the suite has, chosen or not.
+pub struct SuiteSummary {
+    /// All cases of the suite, selected or not.
     pub total: usize,
-    /// Cases that passed.
     pub passed: usize,
-    /// Cases that failed.
     pub failed: usize,
-    /// Cases that cannot run here.
     pub skipped: usize,
-    /// Second tries that cases needed.
-    pub second_tries: usize,
+    /// Retries that cases needed.
+    pub retries: usize,
 }
 
-impl Summary {
-    /// Whether every case of the suite ran and passed.
+impl SuiteSummary {
     #[must_use]
-    pub fn is_whole(&self) -> bool {
+    pub fn all_passed(&self) -> bool {
         self.passed == self.total
     }
 
-    fn add(&mut self, outcome: &Outcome, second_tries: usize) {
+    fn add(&mut self, outcome: &CaseOutcome, retries: usize) {
         match outcome {
-            Outcome::Passed => self.passed += 1,
-            Outcome::Failed(_) => self.failed += 1,
-            Outcome::Skipped(_) => self.skipped += 1,
+            CaseOutcome::Passed => self.passed += 1,
+            CaseOutcome::Failed(_) => self.failed += 1,
+            CaseOutcome::Skipped(_) => self.skipped += 1,
         }
-        self.second_tries += second_tries;
+        self.retries += retries;
     }
 }
 
@@ -90,29 +85,29 @@ impl Case {
         name: String,
         limit: &'static Limit,
         skip: Option<String>,
-        play: impl Fn(&Run) -> Result<(), Stop> + Send + 'static,
+        body: impl Fn(&CaseRun) -> Result<(), CaseError> + Send + 'static,
     ) -> Case {
-        Case { name, limit, skip, play: Box::new(play) }
+        Case { name, limit, skip, body: Box::new(body) }
     }
 }
 
-/// What is wrong with suites as a whole.
-pub type Problems = Arc<Mutex<Vec<String>>>;
+/// Problems of suites as a whole.
+pub type SuiteProblems = Arc<Mutex<Vec<String>>>;
 
-/// A suite whose cases are under way.
-struct UnderWay {
+/// A suite with running cases.
+struct RunningSuite {
     label: String,
     finish: Finish,
-    /// Cases that have not ended, and what came of the others.
-    state: Mutex<(usize, Summary)>,
-    problems: Problems,
+    /// Number of unfinished cases, and the counts of the finished ones.
+    state: Mutex<(usize, SuiteSummary)>,
+    problems: SuiteProblems,
 }
 
-impl UnderWay {
-    fn ended(&self, outcome: &Outcome, second_tries: usize) {
+impl RunningSuite {
+    fn case_finished(&self, outcome: &CaseOutcome, retries: usize) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.0 -= 1;
-        state.1.add(outcome, second_tries);
+        state.1.add(outcome, retries);
         let (left, summary) = *state;
         drop(state);
         if left == 0 {
@@ -120,10 +115,10 @@ impl UnderWay {
         }
     }
 
-    fn finish(&self, summary: &Summary) {
-        let Summary { total, passed, failed, skipped, second_tries } = summary;
+    fn finish(&self, summary: &SuiteSummary) {
+        let SuiteSummary { total, passed, failed, skipped, retries } = summary;
         note(&format!(
-            "{}: {passed} of {total} scenarios passed, {failed} failed, {skipped} skipped; {second_tries} second tries",
+            "{}: {passed} of {total} scenarios passed, {failed} failed, {skipped} skipped; {retries} retries",
             self.label
         ));
         match (self.finish)(summary) {
@@ -136,31 +131,30 @@ impl UnderWay {
     }
 }
 
-/// A case that will run.
-pub struct Chosen {
+/// A case to run.
+pub struct SelectedCase {
     case: Case,
-    suite: Arc<UnderWay>,
+    suite: Arc<RunningSuite>,
 }
 
-impl Chosen {
-    /// Its name.
+impl SelectedCase {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.case.name
     }
 
-    /// Waits for a slot of its group and runs it.
+    /// Waits for a slot of the group and runs the case.
     #[must_use]
-    pub fn run(self) -> Outcome {
-        let Case { name, limit, skip, play } = &self.case;
-        let (outcome, second_tries) = match skip {
+    pub fn run(self) -> CaseOutcome {
+        let Case { name, limit, skip, body } = &self.case;
+        let (outcome, retries) = match skip {
             Some(reason) => (run::skipped(name, reason), 0),
             None => {
                 let _slot = limit.take();
-                run::play(name, play)
+                run::run_case(name, body)
             }
         };
-        self.suite.ended(&outcome, second_tries);
+        self.suite.case_finished(&outcome, retries);
         outcome
     }
 }
@@ -168,14 +162,14 @@ impl Chosen {
 /// The suites of all dialects.
 ///
 /// # Errors
-/// Scenarios that cannot be read.
+/// An invalid scenario.
 pub fn all() -> Result<Vec<Suite>, String> {
     let suites = [
         jobsets::suites()?,
-        lives::suites()?,
+        lifecycle::suites()?,
         gangs::suites()?,
-        played::suites()?,
-        quiet_pair()?,
+        scenarios::suites()?,
+        response_comparisons()?,
         placements::suites(),
         corpus::suites()?,
         simulated::suites()?,
@@ -183,35 +177,35 @@ pub fn all() -> Result<Vec<Suite>, String> {
     Ok(suites.into_iter().flatten().collect())
 }
 
-/// Both compare answers alone, and share a pair of planes.
-fn quiet_pair() -> Result<Vec<Suite>, String> {
+/// Both compare only answers, and share a pair of servers.
+fn response_comparisons() -> Result<Vec<Suite>, String> {
     let pair = differential::pair();
     Ok(vec![differential::suite(&pair)?, random::suite(&pair)?])
 }
 
-/// The cases whose names are chosen, in the order in which they start; and where suites report what is wrong with them.
-pub fn choose(suites: Vec<Suite>, is_chosen: impl Fn(&str) -> bool) -> (Vec<Chosen>, Problems) {
-    let problems = Problems::default();
+/// Returns the selected cases in start order, and the list to which suites add their problems.
+pub fn select(suites: Vec<Suite>, is_chosen: impl Fn(&str) -> bool) -> (Vec<SelectedCase>, SuiteProblems) {
+    let problems = SuiteProblems::default();
     let mut all = Vec::new();
     for Suite { label, mut cases, finish } in suites {
         let total = cases.len();
         cases.retain(|case| is_chosen(&case.name));
-        let state = Mutex::new((cases.len(), Summary { total, ..Summary::default() }));
-        let suite = Arc::new(UnderWay { label, finish, state, problems: problems.clone() });
-        all.extend(cases.into_iter().map(|case| Chosen { case, suite: suite.clone() }));
+        let state = Mutex::new((cases.len(), SuiteSummary { total, ..SuiteSummary::default() }));
+        let suite = Arc::new(RunningSuite { label, finish, state, problems: problems.clone() });
+        all.extend(cases.into_iter().map(|case| SelectedCase { case, suite: suite.clone() }));
     }
     (interleaved(all), problems)
 }
 
-/// Cases of one stream keep their order, so that few planes are there at the same time; the streams advance alike, so that
-/// no thread waits for a slot of one stream while slots of another are free.
-fn interleaved(cases: Vec<Chosen>) -> Vec<Chosen> {
-    let mut counts: BTreeMap<Stream, usize> = BTreeMap::new();
+/// Cases of one stream keep their order, so that few environments run at the same time; the streams advance in parallel, so that no
+/// thread waits for a slot of one stream while slots of another are free.
+fn interleaved(cases: Vec<SelectedCase>) -> Vec<SelectedCase> {
+    let mut counts: BTreeMap<LimitStream, usize> = BTreeMap::new();
     for case in &cases {
         *counts.entry(case.case.limit.stream()).or_default() += 1;
     }
-    let mut seen: BTreeMap<Stream, usize> = BTreeMap::new();
-    let mut placed: Vec<(f64, Chosen)> = cases
+    let mut seen: BTreeMap<LimitStream, usize> = BTreeMap::new();
+    let mut placed: Vec<(f64, SelectedCase)> = cases
         .into_iter()
         .map(|case| {
             let stream = case.case.limit.stream();
@@ -224,8 +218,8 @@ fn interleaved(cases: Vec<Chosen>) -> Vec<Chosen> {
     placed.into_iter().map(|(_, case)| case).collect()
 }
 
-/// Why no real plane can be had here, if so: none can be started and none is given.
-fn real_missing() -> Option<String> {
+/// Returns the reason why there is no real server, if any: none can be started and none is configured.
+fn real_cluster_unavailable() -> Option<String> {
     if std::env::var_os("REAL").is_some() { None } else { real::missing() }
 }
 
@@ -237,18 +231,18 @@ mod tests {
     use crate::limits::{EMBEDDED, REAL};
 
     fn case(name: &str, limit: &'static Limit, outcome: Result<(), &'static str>) -> Case {
-        Case::new(name.to_owned(), limit, None, move |_| outcome.map_err(Stop::from))
+        Case::new(name.to_owned(), limit, None, move |_| outcome.map_err(CaseError::from))
     }
 
     fn suite(cases: Vec<Case>) -> Suite {
-        let finish = |summary: &Summary| {
-            if summary.is_whole() { Err("it is whole".to_owned()) } else { Ok(Vec::new()) }
+        let finish = |summary: &SuiteSummary| {
+            if summary.all_passed() { Err("all passed".to_owned()) } else { Ok(Vec::new()) }
         };
         Suite { label: "a suite".to_owned(), cases, finish: Box::new(finish) }
     }
 
     #[test]
-    fn every_case_has_a_name_of_its_own() {
+    fn case_names_are_unique() {
         let suites = all().unwrap();
         let names: Vec<&str> = suites.iter().flat_map(|it| &it.cases).map(|it| it.name.as_str()).collect();
         let mut seen = BTreeSet::new();
@@ -256,9 +250,9 @@ mod tests {
         assert!(twice.is_empty(), "{twice:?}");
     }
 
-    /// Fewer cases than these of a dialect show too little.
+    /// Minimum number of cases per dialect.
     #[test]
-    fn no_dialect_has_lost_its_scenarios() {
+    fn every_dialect_has_its_scenarios() {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for case in all().unwrap().iter().flat_map(|it| &it.cases) {
             let dialect = case.name.split('/').next().unwrap_or_default().to_owned();
@@ -281,28 +275,28 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_is_judged_when_all_its_cases_have_passed() {
+    fn a_suite_is_checked_after_all_its_cases_passed() {
         let ended = |chosen: fn(&str) -> bool, last: Result<(), &'static str>| {
             let cases = vec![case("a", &EMBEDDED, Ok(())), case("b", &EMBEDDED, last)];
-            let (cases, problems) = choose(vec![suite(cases)], chosen);
+            let (cases, problems) = select(vec![suite(cases)], chosen);
             cases.into_iter().for_each(|case| drop(case.run()));
             problems.lock().unwrap().clone()
         };
-        assert_eq!(ended(|_| true, Ok(())), ["a suite: it is whole"]);
+        assert_eq!(ended(|_| true, Ok(())), ["a suite: all passed"]);
         assert!(ended(|name| name == "a", Ok(())).is_empty());
         assert!(ended(|_| true, Err("it fails")).is_empty());
     }
 
     #[test]
-    fn streams_advance_alike_and_keep_their_order() {
+    fn streams_advance_in_parallel_and_keep_their_order() {
         let names =
             |prefix: &str, count: usize| (0..count).map(|n| format!("{prefix}{n}")).collect::<Vec<_>>();
         let of = |names: &[String], limit: &'static Limit| -> Vec<Case> {
             names.iter().map(|name| case(name, limit, Ok(()))).collect()
         };
         let suites = vec![suite(of(&names("e", 4), &EMBEDDED)), suite(of(&names("r", 2), &REAL))];
-        let (cases, _) = choose(suites, |_| true);
-        let order: Vec<&str> = cases.iter().map(Chosen::name).collect();
+        let (cases, _) = select(suites, |_| true);
+        let order: Vec<&str> = cases.iter().map(SelectedCase::name).collect();
         assert_eq!(order, ["e0", "e1", "r0", "e2", "e3", "r1"]);
     }
 }

@@ -1,53 +1,53 @@
-//! Names of cases, and how they are chosen on the command line.
+//! Names of cases, and their selection on the command line.
 
-/// Options of the harness that have a value of their own.
+/// Harness options that take a value.
 const WITH_VALUE: [&str; 6] = ["--skip", "--test-threads", "--logfile", "--color", "--format", "-Z"];
 
-/// The name of a case: its parts, each in small letters and digits.
+/// Builds the name of a case from its parts, each in lower case with dashes.
 #[must_use]
 pub fn name(parts: &[&str]) -> String {
     parts.iter().map(|part| slug(part)).collect::<Vec<_>>().join("/")
 }
 
-/// A sentence as a part of a name: words with a dash between them.
+/// Converts a sentence to words with dashes.
 fn slug(text: &str) -> String {
     let plain = text.to_lowercase();
     let words = plain.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-")
 }
 
-/// Which cases are chosen.
+/// Filters of the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filters {
-    /// A case is chosen if one of these matches, or if there are none.
+pub struct CaseFilters {
+    /// A case is selected if one of these matches, or if there are none.
     pub any: Vec<String>,
-    /// A case is not chosen if one of these matches.
+    /// A case is not selected if one of these matches.
     pub skip: Vec<String>,
-    /// Whether the whole name must match.
+    /// Requires an exact match.
     pub exact: bool,
 }
 
-impl Filters {
-    /// Whether the case of this name is chosen.
+impl CaseFilters {
+    /// Whether the case of this name is selected.
     #[must_use]
-    pub fn choose(&self, name: &str) -> bool {
-        let matches = |filter: &String| if self.exact { filter == name } else { is_part(filter, name) };
-        (self.any.is_empty() || self.any.iter().any(matches)) && !self.skip.iter().any(matches)
+    pub fn matches(&self, name: &str) -> bool {
+        let is_match = |filter: &String| if self.exact { filter == name } else { is_part(filter, name) };
+        (self.any.is_empty() || self.any.iter().any(is_match)) && !self.skip.iter().any(is_match)
     }
 }
 
-/// Whether a name has this in it, or each of its parts between slashes in a later part of the name than the one before.
+/// Whether a name contains the filter, or each slash-separated part of the filter in ascending parts of the name.
 fn is_part(filter: &str, name: &str) -> bool {
     let mut parts = name.split('/');
     name.contains(filter) || filter.split('/').all(|word| parts.any(|part| part.contains(word)))
 }
 
-/// The filters among the arguments of a command, and all other arguments: the harness takes one filter, we take several.
+/// Splits arguments into filters and other arguments: the harness supports one filter, we support several.
 #[must_use]
 pub fn filters(args: impl IntoIterator<Item = String>) -> (Vec<String>, Vec<String>) {
     let (mut filters, mut others) = (Vec::new(), Vec::new());
     let mut args = args.into_iter();
-    // The first one is the program.
+    // The first argument is the program.
     others.extend(args.next());
     while let Some(arg) = args.next() {
         if !arg.starts_with('-') {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentences_become_names() {
+    fn sentences_become_case_names() {
         for (parts, want) in [
             (
                 &["jobsets", "failure", "The first failure: it's counted, once."][..],
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_are_chosen_by_parts_of_their_names() {
+    fn cases_are_selected_by_parts_of_their_names() {
         let name = "trains/ttl/real/it-goes-after-its-time";
         for (any, skip, exact, want) in [
             (&[][..], &[][..], false, true),
@@ -95,13 +95,13 @@ mod tests {
             (&["trains/ttl/real/it-goes-after-its-time"], &[], true, true),
         ] {
             let own = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect();
-            let filters = Filters { any: own(any), skip: own(skip), exact };
-            assert_eq!(filters.choose(name), want, "{filters:?}");
+            let filters = CaseFilters { any: own(any), skip: own(skip), exact };
+            assert_eq!(filters.matches(name), want, "{filters:?}");
         }
     }
 
     #[test]
-    fn filters_are_what_is_no_option_and_no_value_of_one() {
+    fn options_and_their_values_are_not_filters() {
         let args = ["scenarios", "a", "--test-threads", "3", "--exact", "b", "--skip=c", "--skip", "d"];
         let (any, others) = filters(args.map(str::to_owned));
         assert_eq!(any, ["a", "b"]);

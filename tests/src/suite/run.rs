@@ -1,4 +1,4 @@
-//! One case: its outcome, and the time it took.
+//! Runs one case and records its outcome and time.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -7,66 +7,61 @@ use std::time::{Duration, Instant};
 
 use muster_tree::{Tree, tree};
 
-use super::Play;
+use super::CaseFn;
 use crate::clients::append;
 
-/// The file for times: one JSON object a line, with `name`, `secs` and `outcome`.
+/// Variable with the file for times: one JSON object per line, with `name`, `secs` and `outcome`.
 const TIMES: &str = "MUSTER_TEST_TIMES";
-/// The variable with the file to which skipped cases are appended.
+/// Variable with the file to which skipped cases are appended.
 const SKIPS: &str = "MUSTER_TEST_SKIPS";
 
-/// How a case ended.
+/// Outcome of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// All is as the scenario says.
+pub enum CaseOutcome {
     Passed,
-    /// Something is not.
     Failed(String),
-    /// It cannot run here.
+    /// A requirement is missing.
     Skipped(String),
 }
 
-/// Why a case ends before its end.
+/// Why a case stops early.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stop {
-    /// Something is not as the scenario says.
+pub enum CaseError {
     Failed(String),
-    /// What it needs is missing here.
+    /// A requirement is missing.
     Skipped(String),
 }
 
-impl From<String> for Stop {
-    fn from(why: String) -> Stop {
-        Stop::Failed(why)
+impl From<String> for CaseError {
+    fn from(why: String) -> CaseError {
+        CaseError::Failed(why)
     }
 }
 
-impl From<&str> for Stop {
-    fn from(why: &str) -> Stop {
-        Stop::Failed(why.to_owned())
+impl From<&str> for CaseError {
+    fn from(why: &str) -> CaseError {
+        CaseError::Failed(why.to_owned())
     }
 }
 
-/// A case that runs.
 #[derive(Debug)]
-pub struct Run {
+pub struct CaseRun {
     since: Cell<Instant>,
-    second_tries: Cell<usize>,
+    retries: Cell<usize>,
 }
 
-impl Run {
-    fn begin() -> Run {
-        Run { since: Cell::new(now()), second_tries: Cell::new(0) }
+impl CaseRun {
+    fn begin() -> CaseRun {
+        CaseRun { since: Cell::new(now()), retries: Cell::new(0) }
     }
 
-    /// Its time begins now: what it waited for before is no time of its own.
-    pub(super) fn begin_again(&self) {
+    /// Restarts the timer: waiting for an environment is not time of the case.
+    pub(super) fn restart_timer(&self) {
         self.since.set(now());
     }
 
-    /// It tries once more.
-    pub(super) fn count_second_try(&self) {
-        self.second_tries.set(self.second_tries.get() + 1);
+    pub(super) fn count_retry(&self) {
+        self.retries.set(self.retries.get() + 1);
     }
 }
 
@@ -75,49 +70,49 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Runs a case; how it ended, and how many second tries it needed.
-pub(super) fn play(name: &str, play: &Play) -> (Outcome, usize) {
-    let run = Run::begin();
-    let outcome = match catch_unwind(AssertUnwindSafe(|| play(&run))) {
-        Ok(Ok(())) => Outcome::Passed,
-        Ok(Err(Stop::Failed(why))) => Outcome::Failed(why),
-        Ok(Err(Stop::Skipped(why))) => Outcome::Skipped(why),
-        Err(panic) => Outcome::Failed(format!("panicked: {}", words(&*panic))),
+/// Runs a case; returns the outcome and the number of retries.
+pub(super) fn run_case(name: &str, body: &CaseFn) -> (CaseOutcome, usize) {
+    let run = CaseRun::begin();
+    let outcome = match catch_unwind(AssertUnwindSafe(|| body(&run))) {
+        Ok(Ok(())) => CaseOutcome::Passed,
+        Ok(Err(CaseError::Failed(why))) => CaseOutcome::Failed(why),
+        Ok(Err(CaseError::Skipped(why))) => CaseOutcome::Skipped(why),
+        Err(panic) => CaseOutcome::Failed(format!("panicked: {}", panic_message(&*panic))),
     };
     write_time(name, run.since.get().elapsed(), &outcome);
     write_skip(name, &outcome);
-    (outcome, run.second_tries.get())
+    (outcome, run.retries.get())
 }
 
-/// A case that cannot run here.
-pub(super) fn skipped(name: &str, reason: &str) -> Outcome {
-    let outcome = Outcome::Skipped(reason.to_owned());
+/// Records a case that cannot run here.
+pub(super) fn skipped(name: &str, reason: &str) -> CaseOutcome {
+    let outcome = CaseOutcome::Skipped(reason.to_owned());
     write_time(name, Duration::ZERO, &outcome);
     write_skip(name, &outcome);
     outcome
 }
 
-/// `cargo xtask test` prints the reasons: the events of the harness carry none.
-fn write_skip(name: &str, outcome: &Outcome) {
-    if let Outcome::Skipped(reason) = outcome {
+/// Records the reason for `cargo xtask test`: the events of the harness have none.
+fn write_skip(name: &str, outcome: &CaseOutcome) {
+    if let CaseOutcome::Skipped(reason) = outcome {
         append(SKIPS, &format!("{name}: {reason}"));
     }
 }
 
-pub(super) fn words(panic: &(dyn Any + Send)) -> String {
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-fn write_time(name: &str, time: Duration, outcome: &Outcome) {
+fn write_time(name: &str, time: Duration, outcome: &CaseOutcome) {
     append(TIMES, &time_line(name, time, outcome));
 }
 
-fn time_line(name: &str, time: Duration, outcome: &Outcome) -> String {
+fn time_line(name: &str, time: Duration, outcome: &CaseOutcome) -> String {
     let word = match outcome {
-        Outcome::Passed => "ok",
-        Outcome::Failed(_) => "failed",
-        Outcome::Skipped(_) => "ignored",
+        CaseOutcome::Passed => "ok",
+        CaseOutcome::Failed(_) => "failed",
+        CaseOutcome::Skipped(_) => "ignored",
     };
     let millis = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     tree!({"name": name, "secs": Tree::from(millis as f64 / 1000.0), "outcome": word}).to_json()
@@ -127,25 +122,25 @@ fn time_line(name: &str, time: Duration, outcome: &Outcome) -> String {
 mod tests {
     use super::*;
 
-    fn played(what: impl Fn(&Run) -> Result<(), Stop> + Send + 'static) -> (Outcome, usize) {
-        play("a case", &(Box::new(what) as Play))
+    fn played(what: impl Fn(&CaseRun) -> Result<(), CaseError> + Send + 'static) -> (CaseOutcome, usize) {
+        run_case("a case", &(Box::new(what) as CaseFn))
     }
 
     #[test]
-    fn every_end_is_an_outcome() {
-        assert_eq!(played(|_| Ok(())).0, Outcome::Passed);
-        assert_eq!(played(|_| Err("odd".into())).0, Outcome::Failed("odd".to_owned()));
+    fn errors_and_panics_are_outcomes() {
+        assert_eq!(played(|_| Ok(())).0, CaseOutcome::Passed);
+        assert_eq!(played(|_| Err("odd".into())).0, CaseOutcome::Failed("odd".to_owned()));
         assert_eq!(
-            played(|_| Err(Stop::Skipped("no Go".to_owned()))).0,
-            Outcome::Skipped("no Go".to_owned())
+            played(|_| Err(CaseError::Skipped("no Go".to_owned()))).0,
+            CaseOutcome::Skipped("no Go".to_owned())
         );
-        assert_eq!(played(|_| panic!("odd {}", 1)).0, Outcome::Failed("panicked: odd 1".to_owned()));
+        assert_eq!(played(|_| panic!("odd {}", 1)).0, CaseOutcome::Failed("panicked: odd 1".to_owned()));
     }
 
     #[test]
-    fn second_tries_are_counted() {
+    fn retries_are_counted() {
         let (_, tries) = played(|run| {
-            run.count_second_try();
+            run.count_retry();
             Ok(())
         });
         assert_eq!(tries, 1);
@@ -153,7 +148,7 @@ mod tests {
 
     #[test]
     fn times_are_lines_of_json() {
-        let line = time_line("a/b", Duration::from_millis(1500), &Outcome::Skipped(String::new()));
+        let line = time_line("a/b", Duration::from_millis(1500), &CaseOutcome::Skipped(String::new()));
         assert_eq!(line, r#"{"name":"a/b","outcome":"ignored","secs":1.5}"#);
     }
 }

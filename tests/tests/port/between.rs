@@ -1,4 +1,4 @@
-//! Somebody between a client and its server who can cut the line, or swallow the answers.
+//! A proxy between a client and its server that can cut the connection or drop responses.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex};
 /// How the line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line {
-    /// Everything passes.
     Whole,
     /// The next answer is swallowed, and its connection ends.
     Deaf,
-    /// Nobody gets through.
+    /// All connections are refused.
     Cut,
 }
 
@@ -43,7 +42,6 @@ impl Between {
         between
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

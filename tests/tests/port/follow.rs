@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use muster_api::client::{
+    Api, ApiError, ApiObject, ApiRequest, DeletionPropagation, Kind, RequestTarget, RequestVerb, WatchBatch,
+    WatchChange, Watcher,
+};
 use muster_api::kinds::{CONFIG_MAPS, NAMESPACES, PODS};
-use muster_api::port::{Act, Api, Batch, Call, Cascade, Change, Follow, Kind, Object, Refusal, Target};
 use muster_store::StoreOptions;
 use muster_tests::clients::note;
 use muster_tree::{Text, own_bytes, tree};
@@ -15,42 +18,36 @@ use super::makers::Maker;
 use super::words::{by, call, on};
 use super::{PATIENCE, perform, together};
 
-/// How many writes overtake a follower whose history holds next to nothing.
+/// How many writes overtake a watch of a server with a tiny history.
 const MANY: u64 = 600;
 
 /// A follower and what it believes.
 struct Follower {
     space: &'static str,
-    follow: Box<dyn Follow>,
+    follow: Box<dyn Watcher>,
     /// Name and data of what is there.
     world: BTreeMap<Text, Text>,
-    /// What has been told since the last reset, in short.
+    /// The changes since the last restart of the watch, in short.
     told: Vec<String>,
     resets: usize,
 }
 
 impl Follower {
     fn new(maker: &Maker, kind: &Kind, space: &'static str) -> Follower {
-        Follower {
-            space,
-            follow: maker.api.follow(kind),
-            world: BTreeMap::new(),
-            told: Vec::new(),
-            resets: 0,
-        }
+        Follower { space, follow: maker.api.watch(kind), world: BTreeMap::new(), told: Vec::new(), resets: 0 }
     }
 
     /// Takes in batches until `done`.
     fn until(&mut self, what: &str, done: impl Fn(&Follower) -> bool) {
         while !done(self) {
-            while let Some(batch) = self.follow.pull() {
+            while let Some(batch) = self.follow.try_next() {
                 self.take(batch);
             }
             if done(self) {
                 return;
             }
             let (tell, told) = mpsc::channel();
-            self.follow.wake_when_ready(Box::new(move || {
+            self.follow.notify_when_ready(Box::new(move || {
                 let _ = tell.send(());
             }));
             let woken = told.recv_timeout(PATIENCE);
@@ -58,19 +55,19 @@ impl Follower {
         }
     }
 
-    fn take(&mut self, batch: Batch) {
+    fn take(&mut self, batch: WatchBatch) {
         match batch {
-            Batch::Reset(objects) => {
+            WatchBatch::Restarted(objects) => {
                 self.world.clear();
                 self.told.clear();
                 self.resets += 1;
                 objects.iter().filter(|o| is_ours(o, self.space)).for_each(|object| self.put(object));
             }
-            Batch::Changes(changes) => {
+            WatchBatch::Changes(changes) => {
                 for change in changes {
                     let (sign, object) = match &change {
-                        Change::Put(object) => ("+", object),
-                        Change::Gone(object) => ("-", object),
+                        WatchChange::Applied(object) => ("+", object),
+                        WatchChange::Deleted(object) => ("-", object),
                     };
                     if !is_ours(object, self.space) {
                         continue;
@@ -82,7 +79,7 @@ impl Follower {
         }
     }
 
-    fn put(&mut self, object: &Object) {
+    fn put(&mut self, object: &ApiObject) {
         assert!(object.revision > 0, "an object has a revision");
         assert!(object.tree.at(&["metadata", "managedFields"]).is_none(), "owners are the server's business");
         self.world.insert(name(object), data(object));
@@ -93,16 +90,16 @@ impl Follower {
     }
 }
 
-fn is_ours(object: &Object, space: &str) -> bool {
+fn is_ours(object: &ApiObject, space: &str) -> bool {
     // Every namespace has a certificate, which the real one gets from a controller.
     object.tree.str_at(&["metadata", "namespace"]) == space && name(object) != "kube-root-ca.crt"
 }
 
-fn name(object: &Object) -> Text {
+fn name(object: &ApiObject) -> Text {
     object.tree.text_at(&["metadata", "name"])
 }
 
-fn data(object: &Object) -> Text {
+fn data(object: &ApiObject) -> Text {
     object.tree.text_at(&["data", "x"])
 }
 
@@ -116,39 +113,39 @@ fn makers(test: &str, space: &str) -> Vec<Maker> {
 
 fn make_space(api: &dyn Api, space: &str) {
     let made = tree!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}});
-    perform(api, call(on(&NAMESPACES, space), Act::Create(made))).unwrap();
+    perform(api, call(on(&NAMESPACES, space), RequestVerb::Create(made))).unwrap();
 }
 
 /// A call about a ConfigMap of this namespace.
-fn at(space: &str, name: &str, act: Act) -> Call {
-    call(Target { namespace: space.into(), ..on(&CONFIG_MAPS, name) }, act)
+fn at(space: &str, name: &str, act: RequestVerb) -> ApiRequest {
+    call(RequestTarget { namespace: space.into(), ..on(&CONFIG_MAPS, name) }, act)
 }
 
-fn made(x: &str) -> Act {
-    Act::Create(tree!({"data": {"x": x}}))
+fn made(x: &str) -> RequestVerb {
+    RequestVerb::Create(tree!({"data": {"x": x}}))
 }
 
-fn changed(x: &str) -> Act {
-    Act::Merge(tree!({"data": {"x": x}}))
+fn changed(x: &str) -> RequestVerb {
+    RequestVerb::MergePatch(tree!({"data": {"x": x}}))
 }
 
-fn create(api: &dyn Api, space: &str, name: &str, x: &str) -> Object {
+fn create(api: &dyn Api, space: &str, name: &str, x: &str) -> ApiObject {
     perform(api, at(space, name, made(x))).unwrap()
 }
 
 /// Sets it, again if the reply was lost on a line that had been cut.
 fn set(api: &dyn Api, space: &str, name: &str, x: &str) {
     let mut result = perform(api, at(space, name, changed(x)));
-    while matches!(result, Err(Refusal::Unknown(_))) {
+    while matches!(result, Err(ApiError::Indeterminate(_))) {
         result = perform(api, at(space, name, changed(x)));
     }
     result.unwrap();
 }
 
-fn remove(api: &dyn Api, object: &Object) {
+fn remove(api: &dyn Api, object: &ApiObject) {
     let uid = object.tree.text_at(&["metadata", "uid"]);
-    let on = at(object.tree.str_at(&["metadata", "namespace"]), &name(object), Act::Get).on;
-    perform(api, Call::delete("tester".into(), on, uid, Cascade::Background)).unwrap();
+    let on = at(object.tree.str_at(&["metadata", "namespace"]), &name(object), RequestVerb::Get).target;
+    perform(api, ApiRequest::delete("tester".into(), on, uid, DeletionPropagation::Background)).unwrap();
 }
 
 #[test]
@@ -194,7 +191,7 @@ fn a_line_that_is_cut_loses_nothing() {
     }
 }
 
-/// A server that keeps little history tells a late follower to begin again.
+/// A server with a short history restarts a watch that is too old.
 #[test]
 fn a_follower_that_is_overtaken_begins_again() {
     const SPACE: &str = "overtaken";
@@ -211,7 +208,7 @@ fn a_follower_that_is_overtaken_begins_again() {
         create(api, SPACE, "a", "0");
         let mut follower = Follower::new(&maker, &CONFIG_MAPS, SPACE);
         follower.until("everything", |f| f.has("a", "0") && f.has("gone", "0"));
-        // Nobody pulls meanwhile; over the network nobody even reads.
+        // The watch is not polled meanwhile; over the network the socket is not read.
         if let Some(between) = &maker.between {
             between.set(Line::Cut);
         }
@@ -230,7 +227,7 @@ fn a_follower_that_is_overtaken_begins_again() {
     }
 }
 
-/// The write has happened, the reply is lost: whoever asks again finds their own object.
+/// The write is stored and its reply is lost: a retry finds its own object.
 #[test]
 fn a_lost_reply_is_unknown_and_may_have_happened() {
     const SPACE: &str = "lost";
@@ -243,9 +240,9 @@ fn a_lost_reply_is_unknown_and_may_have_happened() {
         let made = at(SPACE, "a", made("1"));
         let lost = perform(api, made.clone());
         between.set(Line::Whole);
-        assert!(matches!(lost, Err(Refusal::Unknown(_))), "{}: {lost:?}", maker.name);
+        assert!(matches!(lost, Err(ApiError::Indeterminate(_))), "{}: {lost:?}", maker.name);
         let again = perform(api, made);
-        assert!(matches!(again, Err(Refusal::AlreadyExists(_))), "{}: {again:?}", maker.name);
+        assert!(matches!(again, Err(ApiError::AlreadyExists(_))), "{}: {again:?}", maker.name);
     }
 }
 
@@ -253,8 +250,8 @@ fn a_lost_reply_is_unknown_and_may_have_happened() {
 fn nobody_there_is_unknown_too() {
     let maker = Maker::ours(StoreOptions::default());
     maker.between.as_ref().unwrap().set(Line::Cut);
-    let result = perform(maker.api.as_ref(), call(on(&CONFIG_MAPS, "a"), Act::Get));
-    assert!(matches!(result, Err(Refusal::Unknown(_))), "{result:?}");
+    let result = perform(maker.api.as_ref(), call(on(&CONFIG_MAPS, "a"), RequestVerb::Get));
+    assert!(matches!(result, Err(ApiError::Indeterminate(_))), "{result:?}");
 }
 
 #[test]
@@ -275,7 +272,7 @@ fn batches_are_whole_where_the_server_says_so() {
     const SPACE: &str = "batches";
     for maker in makers("batches_are_whole_where_the_server_says_so", SPACE) {
         let (api, says) = (maker.api.as_ref(), maker.name);
-        assert_eq!(api.abilities().atomic, maker.between.is_none(), "{says}");
+        assert_eq!(api.capabilities().atomic, maker.between.is_none(), "{says}");
         let make = |name: &str| at(SPACE, name, made("0"));
         let done = together(api, vec![make("a"), make("b"), make("c")]);
         assert!(done.iter().all(Result::is_ok) && done.len() == 3, "{says}: {done:?}");
@@ -284,20 +281,20 @@ fn batches_are_whole_where_the_server_says_so() {
         assert!(together(api, Vec::new()).is_empty(), "{says}: nothing is done at once");
 
         let merge = |name: &str| at(SPACE, name, changed("1"));
-        let done = together(api, vec![merge("a"), make("b"), merge("c"), at(SPACE, "a", Act::Get)]);
-        assert!(matches!(done[1], Err(Refusal::AlreadyExists(_))), "{says}: {done:?}");
-        let is_done = !api.abilities().atomic;
+        let done = together(api, vec![merge("a"), make("b"), merge("c"), at(SPACE, "a", RequestVerb::Get)]);
+        assert!(matches!(done[1], Err(ApiError::AlreadyExists(_))), "{says}: {done:?}");
+        let is_done = !api.capabilities().atomic;
         for n in [0, 2] {
             assert_eq!(done[n].is_ok(), is_done, "{says}: call {n}: {done:?}");
-            let beside = matches!(&done[n], Ok(_) | Err(Refusal::Conflict(_)));
+            let beside = matches!(&done[n], Ok(_) | Err(ApiError::Conflict(_)));
             assert!(beside, "{says}: what was not done for another's sake may be tried again: {done:?}");
         }
-        let found = perform(api, at(SPACE, "c", Act::Get)).unwrap();
+        let found = perform(api, at(SPACE, "c", RequestVerb::Get)).unwrap();
         assert_eq!(data(&found), if is_done { "1" } else { "0" }, "{says}");
     }
 }
 
-/// Whoever follows pods keeps them without a word of who wrote what, which is more than half of a pod.
+/// Watched pods are cached without managedFields, which are more than half of a pod.
 ///
 /// Shows: 976-66.
 #[test]
@@ -308,33 +305,34 @@ fn pods_are_kept_without_who_wrote_them() {
         let api = maker.api.as_ref();
         for n in 0..MADE {
             let name = format!("pod-{n}");
-            let on = Target { namespace: SPACE.into(), ..on(&PODS, &name) };
+            let on = RequestTarget { namespace: SPACE.into(), ..on(&PODS, &name) };
             let container = tree!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "1m"}}});
             let pod = tree!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": SPACE},
                 "spec": {"containers": [container]}});
-            perform(api, call(on.clone(), Act::Create(pod))).unwrap();
-            let label = Act::Merge(tree!({"metadata": {"labels": {"by": "another"}}}));
+            perform(api, call(on.clone(), RequestVerb::Create(pod))).unwrap();
+            let label = RequestVerb::MergePatch(tree!({"metadata": {"labels": {"by": "another"}}}));
             perform(api, by("another", call(on, label))).unwrap();
         }
-        let mut follow = api.follow(&PODS);
-        let Batch::Reset(all) = next(follow.as_mut()) else { panic!("{}: all come first", maker.name) };
-        let ours: Vec<&Object> = all.iter().filter(|it| is_ours(it, SPACE)).collect();
+        let mut follow = api.watch(&PODS);
+        let WatchBatch::Restarted(all) = next(follow.as_mut()) else {
+            panic!("{}: all come first", maker.name)
+        };
+        let ours: Vec<&ApiObject> = all.iter().filter(|it| is_ours(it, SPACE)).collect();
         assert_eq!(ours.len(), MADE, "{}", maker.name);
-        let writers = |it: &&&Object| it.tree.at(&["metadata", "managedFields"]).is_some();
+        let writers = |it: &&&ApiObject| it.tree.at(&["metadata", "managedFields"]).is_some();
         assert_eq!(ours.iter().filter(writers).count(), 0, "{}", maker.name);
         let bytes = ours.iter().map(|it| own_bytes(&it.tree)).sum::<usize>() / MADE;
         note(&format!("port, {}: {bytes} bytes for each pod that is kept", maker.name));
     }
 }
 
-/// The next batch.
-fn next(follow: &mut dyn Follow) -> Batch {
+fn next(follow: &mut dyn Watcher) -> WatchBatch {
     loop {
-        if let Some(batch) = follow.pull() {
+        if let Some(batch) = follow.try_next() {
             return batch;
         }
         let (tell, told) = mpsc::channel();
-        follow.wake_when_ready(Box::new(move || {
+        follow.notify_when_ready(Box::new(move || {
             let _ = tell.send(());
         }));
         told.recv_timeout(PATIENCE).expect("there is news");

@@ -7,35 +7,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use muster_api::port::Api;
-use muster_api::ports::{Clock, Entropy};
+use muster_api::client::Api;
+use muster_api::consts::KUBERNETES_SERVICE;
+use muster_api::environment::{Clock, Entropy};
 use muster_api::time::Time;
-use muster_api::words::KUBERNETES_SERVICE;
-use muster_apiserver::engine::{Engine, EngineOptions};
-use muster_apiserver::http::identity::Identity;
-use muster_apiserver::http::kubeconfig::{self, Access};
-use muster_apiserver::http::limits::Bounds;
-use muster_apiserver::http::{Server, ServerOptions};
+use muster_apiserver::engine::{ApiEngine, EngineOptions};
+use muster_apiserver::http::identity::ServerIdentity;
+use muster_apiserver::http::kubeconfig::{self, KubeconfigEntry};
+use muster_apiserver::http::limits::RequestLimits;
+use muster_apiserver::http::{ApiServer, ServerOptions};
 use muster_apiserver::local::LocalApi;
 use muster_cluster::KubeApi;
-use muster_store::{Object, Range, Store, StoreOptions};
+use muster_store::{Range, Store, StoreOptions, StoredObject};
 use muster_tests::clients::skip;
-use muster_tests::plane;
-use muster_tests::real::{self, Disk, Real};
+use muster_tests::embedded_server;
+use muster_tests::real::{self, Disk, RealCluster};
 use muster_tree::Tree;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::between::Between;
 
-/// One maker.
 pub struct Maker {
     /// What it is, for messages.
     pub name: &'static str,
-    /// The port.
     pub api: Arc<dyn Api>,
     /// The embedded server behind it.
-    pub engine: Option<Engine>,
+    pub engine: Option<ApiEngine>,
     /// Where the connection can be cut; absent in process.
     pub between: Option<Between>,
     _kept: Kept,
@@ -46,7 +44,7 @@ pub struct Maker {
 struct Kept {
     /// Dropped first: nothing runs on after its server.
     runtime: Option<Runtime>,
-    _server: Option<Server>,
+    _server: Option<ApiServer>,
     _folder: Option<TempDir>,
 }
 
@@ -77,7 +75,7 @@ impl Maker {
         kubeconfig::write(&file, &access(&identity, between.address())).unwrap();
         let server = {
             let _inside = runtime.enter();
-            Server::start(engine.clone(), server_options(listener, identity)).unwrap()
+            ApiServer::start(engine.clone(), server_options(listener, identity)).unwrap()
         };
         let api = connect(&runtime, &file);
         let kept = Kept { runtime: Some(runtime), _server: Some(server), _folder: Some(folder) };
@@ -90,10 +88,10 @@ impl Maker {
             skip(test, &reason);
             return None;
         }
-        static REAL: OnceLock<Real> = OnceLock::new();
+        static REAL: OnceLock<RealCluster> = OnceLock::new();
         let real = REAL.get_or_init(|| {
-            let real = Real::start_without_controllers(Disk::Unsynced).unwrap();
-            real.define_jobsets(&plane::binary().unwrap()).unwrap();
+            let real = RealCluster::start_without_controllers(Disk::Unsynced).unwrap();
+            real.create_jobset_crd(&embedded_server::binary().unwrap()).unwrap();
             real
         });
         let address = real.server.base().trim_start_matches("https://").parse().unwrap();
@@ -114,7 +112,8 @@ impl Maker {
         let lists = all.map(|resource| {
             let page = engine.store().list(&resource.storage, &Range::default()).unwrap();
             // A server that listens has a Service of its own.
-            let is_own = |object: &&Object| object.tree.str_at(&["metadata", "name"]) == KUBERNETES_SERVICE;
+            let is_own =
+                |object: &&StoredObject| object.tree.str_at(&["metadata", "name"]) == KUBERNETES_SERVICE;
             let objects = page.objects.iter().filter(|object| !is_own(object));
             let objects = objects.map(|object| resource.present(object, 0));
             (resource.storage.to_string(), Tree::list(objects.collect::<Vec<_>>()))
@@ -127,38 +126,42 @@ fn connect(runtime: &Runtime, kubeconfig: &Path) -> Arc<dyn Api> {
     Arc::new(runtime.block_on(KubeApi::connect(Some(kubeconfig))).unwrap())
 }
 
-fn embedded(options: StoreOptions) -> (Engine, Identity) {
+fn embedded(options: StoreOptions) -> (ApiEngine, ServerIdentity) {
     let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) = (Arc::new(Machine), chance());
     let store = Store::in_memory(options, clock.clone());
-    let identity = Identity::of_store(&store, clock.as_ref(), entropy.as_ref()).unwrap();
+    let identity = ServerIdentity::load_or_generate(&store, clock.as_ref(), entropy.as_ref()).unwrap();
     // As on the real one: what a node does with tokens is not compared here.
-    let definitions = vec![muster_jobset::crd::definition()];
+    let definitions = vec![muster_jobset::crd::manifest()];
     let admission_off = vec!["ServiceAccount".into()];
-    let options = EngineOptions { admission_off, definitions, ..EngineOptions::default() };
-    (Engine::new(store, clock, entropy, options), identity)
+    let options = EngineOptions {
+        disabled_admission_plugins: admission_off,
+        crds: definitions,
+        ..EngineOptions::default()
+    };
+    (ApiEngine::new(store, clock, entropy, options), identity)
 }
 
-fn server_options(listener: TcpListener, identity: Identity) -> ServerOptions {
+fn server_options(listener: TcpListener, identity: ServerIdentity) -> ServerOptions {
     ServerOptions {
         listener,
         identity,
         static_tokens: Vec::new(),
         checks: Vec::new(),
-        nodes: None,
-        teller: None,
-        aside: None,
-        bounds: Bounds::default(),
+        local_kubelets: None,
+        api_provider: None,
+        extension_route: None,
+        bounds: RequestLimits::default(),
         metrics: Arc::default(),
         clock: Arc::new(Machine),
         entropy: chance(),
     }
 }
 
-fn access(identity: &Identity, address: SocketAddr) -> Access {
-    Access {
+fn access(identity: &ServerIdentity, address: SocketAddr) -> KubeconfigEntry {
+    KubeconfigEntry {
         name: "test".to_owned(),
         server: format!("https://{address}"),
-        authority: identity.authority().to_owned(),
+        authority: identity.ca_certificate().to_owned(),
         client: identity.admin_certificate().unwrap(),
     }
 }
@@ -174,7 +177,6 @@ impl Clock for Machine {
     }
 }
 
-/// Chance that counts.
 struct Counted(AtomicU64);
 
 fn chance() -> Arc<dyn Entropy> {

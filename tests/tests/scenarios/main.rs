@@ -1,6 +1,6 @@
 //! Every scenario of the YAML folders as a test: `DIALECT/FILE/PLANE/sentence`.
 //!
-//! `cargo test -p muster-tests --test scenarios -- [FILTER…]` runs those whose names have one of the filters in them;
+//! `cargo test -p muster-tests --test scenarios -- [FILTER…]` runs the scenarios whose names contain one of the filters;
 //! `trains/real` matches `trains/ttl/real/…`. `--list`, `--exact`, `--skip` and `--test-threads` are those of every test.
 //! `OURS`, `REAL` and, for JobSets, `OUTSIDE` and `GATES` name servers that are there already, by their kubeconfigs.
 
@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Completion, Trial};
 use muster_tests::limits;
-use muster_tests::suite::names::{Filters, filters};
-use muster_tests::suite::{self, Chosen, Outcome};
+use muster_tests::suite::names::{CaseFilters, filters};
+use muster_tests::suite::{self, CaseOutcome, SelectedCase};
 
 /// The exit code of a failed test run.
 const FAILED: u8 = 101;
@@ -24,8 +24,8 @@ fn main() -> ExitCode {
             return ExitCode::from(FAILED);
         }
     };
-    let filters = Filters { any, skip: std::mem::take(&mut args.skip), exact: args.exact };
-    let (cases, problems) = suite::choose(suites, |name| filters.choose(name));
+    let filters = CaseFilters { any, skip: std::mem::take(&mut args.skip), exact: args.exact };
+    let (cases, problems) = suite::select(suites, |name| filters.matches(name));
     // Enough threads that every group can use all its slots: a thread that waits for a slot costs nothing.
     args.test_threads =
         args.test_threads.or_else(|| Some(limits::ALL.iter().map(|limit| limit.slots()).sum()));
@@ -35,10 +35,10 @@ fn main() -> ExitCode {
     if problems.is_empty() { conclusion.exit_code() } else { ExitCode::from(FAILED) }
 }
 
-fn trial(case: Chosen) -> Trial {
+fn trial(case: SelectedCase) -> Trial {
     Trial::ignorable_test(case.name().to_owned(), move || match case.run() {
-        Outcome::Passed => Ok(Completion::Completed),
-        Outcome::Skipped(reason) => Ok(Completion::ignored_with(reason)),
-        Outcome::Failed(why) => Err(why.into()),
+        CaseOutcome::Passed => Ok(Completion::Completed),
+        CaseOutcome::Skipped(reason) => Ok(Completion::ignored_with(reason)),
+        CaseOutcome::Failed(why) => Err(why.into()),
     })
 }
