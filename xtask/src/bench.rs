@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds what is measured in release and runs the benches that were named, or all.
+//! `cargo xtask bench`: builds `muster` and the benches in release and runs all benches, or those named.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ pub fn task(args: &[String]) -> Result<(), String> {
         "--package",
         "muster-bench",
     ]))?;
-    // Not by `cargo run`: one package alone has other features of its dependencies, which would all be built again.
+    // `cargo run` would build one package alone, with other features of its dependencies, and compile those again.
     let bench = process::target().join("release").join("muster-bench");
     process::run(Command::new(bench).current_dir(process::root()).args(args))
 }

@@ -1,14 +1,14 @@
-//! What the tests need besides our own binary: a real Kubernetes to be compared with, kubectl, the upstream JobSet controller,
-//! Helm, programs on client-go and kube-rs, Python with its client and with Kubeflow's SDK, and PyTorch.
+//! Provides the third-party programs of the tests: the pinned Kubernetes, kubectl, the upstream JobSet controller, Helm, test
+//! clients on client-go and kube-rs, Python with the Kubernetes client and with Kubeflow's SDK, and PyTorch.
 //!
-//! Each is handed to the tests as a path in an environment variable. What cannot be provided is handed over as a reason
-//! instead, with which the tests that need it are skipped.
+//! The tests read the path of each program from an environment variable. For a program that cannot be provided, a variable
+//! with the suffix `_MISSING` has the reason, and the tests that need it are skipped with this reason.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What is compiled and what is downloaded runs side by side; each is made once and kept in the user's cache folder.
-//! - Where `CI` is set, a program that cannot be provided fails the run unless [`MAY_BE_MISSING`] names it: a test that is
-//!   skipped for want of a program must not go unnoticed.
+//! - Builds and downloads run in parallel, once; their results are kept in the user's cache directory.
+//! - With `CI` set, a program that cannot be provided fails the run unless [`MAY_BE_MISSING`] lists it: CI must not skip tests
+//!   unnoticed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,25 +18,25 @@ use std::time::Duration;
 use crate::{kube, peers, torch};
 use xtask::process;
 
-/// The Python client's version that belongs to the pinned Kubernetes.
+/// The release of the Python client for the pinned Kubernetes.
 const PYTHON_CLIENT: &[&str] = &["kubernetes==37.0.2"];
-/// Kubeflow's SDK, the models that it speaks in, and the client that it speaks through.
+/// Kubeflow's SDK with the API models and the Kubernetes client that it requires.
 const KUBEFLOW_SDK: &[&str] = &["kubeflow==0.5.0", "kubeflow-trainer-api==2.3.0", "kubernetes==35.0.0"];
-/// How long one try to install Python packages may take: a busy machine with a slow network needs many minutes.
-const PIP_MAX: Duration = Duration::from_secs(1200);
+/// The timeout of one `pip install`: a busy host with a slow network needs many minutes.
+const PIP_TIMEOUT: Duration = Duration::from_secs(1200);
 
-/// Programs whose tests may be skipped in CI, each with the reason. Empty: every machine of CI can have all of them.
+/// Programs whose tests CI may skip, each with the reason. Empty: every CI host can provide all programs.
 const MAY_BE_MISSING: [(&str, &str); 0] = [];
 
-/// The name under which all programs of the pinned Kubernetes are provided.
+/// The entry for all programs of the pinned Kubernetes together.
 pub const KUBERNETES: &str = "kubernetes";
 
-/// A program: its name, the variable that hands it over, and how to get it.
-type Client = (&'static str, &'static str, fn() -> Result<PathBuf, String>);
+/// Name, environment variable, function that provides it.
+type ClientProgram = (&'static str, &'static str, fn() -> Result<PathBuf, String>);
 
-/// Built from source, one after the other: each build uses all cores.
-const BUILT: [Client; 6] = [
-    // The tests look for its programs in the same two places: only the reason is handed over.
+/// Built from source, in turn: each build uses all cores.
+const BUILT: [ClientProgram; 6] = [
+    // Only the reason is passed on: the tests find the programs in the same two directories as `kube::program`.
     (KUBERNETES, "MUSTER_TEST_REAL", || kube::all().map(|()| PathBuf::new())),
     ("kubectl", "MUSTER_TEST_KUBECTL", || kube::program("kubectl")),
     ("jobset", "MUSTER_TEST_PEER", || peers::named("jobset")),
@@ -44,19 +44,19 @@ const BUILT: [Client; 6] = [
     ("go", "MUSTER_TEST_GO_CLIENT", go_client),
     ("kube-rs", "MUSTER_TEST_KUBE_RS", kube_rs),
 ];
-/// Downloaded.
-const DOWNLOADED: [Client; 3] = [
+/// Downloaded, in parallel with the builds.
+const DOWNLOADED: [ClientProgram; 3] = [
     ("python", "MUSTER_TEST_PYTHON", || python(PYTHON_CLIENT)),
     ("kubeflow", "MUSTER_TEST_KUBEFLOW", || python(KUBEFLOW_SDK)),
     ("torch", "MUSTER_TEST_TORCH", torch::programs),
 ];
 
-/// What could be provided, and what could not.
+/// The outcome for each program: its path, or the reason for its absence.
 #[derive(Debug, Default)]
-pub struct Provided(Vec<(&'static str, &'static str, Result<PathBuf, String>)>);
+pub struct ProvidedClients(Vec<(&'static str, &'static str, Result<PathBuf, String>)>);
 
-impl Provided {
-    /// The variables that hand everything over to the tests.
+impl ProvidedClients {
+    /// Returns the environment variables for the tests.
     pub fn variables(&self) -> Vec<(String, String)> {
         let variable = |(_, variable, found): &(_, &str, Result<PathBuf, String>)| match found {
             Ok(path) => (String::from(*variable), path.display().to_string()),
@@ -65,12 +65,12 @@ impl Provided {
         self.0.iter().map(variable).collect()
     }
 
-    /// Why this program is missing, if it is.
+    /// Returns the reason for a missing program.
     pub fn missing(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|it| it.0 == name).and_then(|it| it.2.as_ref().err()).map(String::as_str)
     }
 
-    /// The programs that are missing in CI although they may not be, each with the reason.
+    /// Returns the programs that are missing in CI and not listed in [`MAY_BE_MISSING`], each with the reason.
     pub fn unexpected(&self) -> Vec<(&str, &str)> {
         if std::env::var_os("CI").is_none() {
             return Vec::new();
@@ -84,7 +84,7 @@ impl Provided {
     }
 }
 
-/// The task: provides the programs named by `args`, or all of them, and prints the variables for a shell.
+/// The task: provides the programs named in `args`, or all, and prints the variables as shell exports.
 #[expect(clippy::print_stdout, reason = "the variables are the result of this task")]
 pub fn task(args: &[String]) -> Result<(), String> {
     let all = || BUILT.into_iter().chain(DOWNLOADED);
@@ -102,18 +102,18 @@ pub fn task(args: &[String]) -> Result<(), String> {
     }
 }
 
-/// Provides everything.
-pub fn provide() -> Provided {
+/// Provides all programs.
+pub fn provide() -> ProvidedClients {
     get(|_| true)
 }
 
-/// Provides a real Kubernetes alone.
-pub fn kubernetes() -> Provided {
+/// Provides the pinned Kubernetes only.
+pub fn kubernetes() -> ProvidedClients {
     get(|client| client.0 == KUBERNETES)
 }
 
-fn get(wanted: impl Fn(&Client) -> bool + Sync) -> Provided {
-    let each = |clients: &[Client]| {
+fn get(wanted: impl Fn(&ClientProgram) -> bool + Sync) -> ProvidedClients {
+    let each = |clients: &[ClientProgram]| {
         let wanted = clients.iter().filter(|client| wanted(client));
         let got = wanted.map(|(name, variable, get)| {
             let found = get();
@@ -127,13 +127,13 @@ fn get(wanted: impl Fn(&Client) -> bool + Sync) -> Provided {
     std::thread::scope(|scope| {
         let downloaded = scope.spawn(|| each(&DOWNLOADED));
         let built = each(&BUILT);
-        Provided([built, downloaded.join().expect("providing programs does not panic")].concat())
+        ProvidedClients([built, downloaded.join().expect("providing programs does not panic")].concat())
     })
 }
 
 fn go_client() -> Result<PathBuf, String> {
     if !process::exists("go", "version") {
-        return Err("there is no Go on this machine".to_owned());
+        return Err("Go is not installed on this host".to_owned());
     }
     let path = process::target().join("client-go-test");
     let mut go = Command::new("go");
@@ -142,8 +142,8 @@ fn go_client() -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// A member of the workspace with the same dependencies as `cluster`: it waits for the compilation of the tests and then only
-/// compiles itself.
+/// Builds the kube-rs client. It has the dependencies of the crate `cluster`: after the compilation of the tests, for which
+/// cargo's lock makes it wait, only the client itself is compiled.
 fn kube_rs() -> Result<PathBuf, String> {
     process::run(&mut process::linting_cargo([
         "build",
@@ -156,19 +156,19 @@ fn kube_rs() -> Result<PathBuf, String> {
     Ok(process::target().join("debug").join("kube-rs-test"))
 }
 
-/// A virtual environment with these packages in the user's cache folder, made once.
+/// Returns the interpreter of a virtual environment with these packages, created on first use in the user's cache directory.
 fn python(packages: &[&str]) -> Result<PathBuf, String> {
     if !process::exists("python3", "--version") {
-        return Err("there is no Python on this machine".to_owned());
+        return Err("Python is not installed on this host".to_owned());
     }
-    let folder = kube::cache()?.join(format!("python-{}", packages[0].replace("==", "-")));
-    let (interpreter, done) = (folder.join("bin").join("python"), folder.join("done"));
+    let directory = kube::cache()?.join(format!("python-{}", packages[0].replace("==", "-")));
+    let (interpreter, done) = (directory.join("bin").join("python"), directory.join("done"));
     if !done.exists() {
-        process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+        process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&directory))?;
         process::retry(|| {
             let mut pip = Command::new(&interpreter);
             pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "10"]);
-            process::run_for(pip.args(packages), PIP_MAX)
+            process::run_for(pip.args(packages), PIP_TIMEOUT)
         })?;
         fs::write(&done, "").map_err(|e| format!("writing {}: {e}", done.display()))?;
     }
@@ -180,8 +180,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_handed_over_with_its_reason_and_fails_unless_it_is_listed() {
-        let provided = Provided(vec![
+    fn a_missing_program_has_a_variable_with_the_reason_and_is_unexpected_unless_listed() {
+        let provided = ProvidedClients(vec![
             ("go", "GO", Ok(PathBuf::from("/bin/go"))),
             ("torch", "TORCH", Err("no network".to_owned())),
         ]);

@@ -1,12 +1,12 @@
-//! Debian's packages for the tests, taken apart in the user's cache folder.
+//! Unpacks Debian packages for the tests into the user's cache directory.
 //!
-//! They are fetched by apt with files of its own and unpacked beside the system, not installed into it: that needs no
-//! rights, changes nothing, and goes with the folder. What is unpacked has not been configured, so programs of it are
-//! started by scripts that tell where their libraries are.
+//! apt downloads them with a state directory of its own, and nothing is installed: that needs no root permissions, leaves the
+//! system unchanged, and is removed with the directory. Unpacked packages are not configured, so scripts start their
+//! programs with the library path set.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - It ends: every step has its time.
+//! - Every step has a timeout.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -16,45 +16,46 @@ use std::time::Duration;
 
 use xtask::process;
 
-/// How long lists and packages may take to come.
-const FETCH_MAX: Duration = Duration::from_secs(1200);
-/// How long one package may take to be unpacked.
-const UNPACK_MAX: Duration = Duration::from_secs(600);
+/// The timeout for package lists and packages.
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(1200);
+/// The timeout for unpacking one package.
+const UNPACK_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Fetches this package with all that it needs and this system has not, and takes everything apart below `folder`; where
-/// the files are then. `size` is told to whoever waits.
-pub fn unpack(package: &str, size: &str, folder: &Path) -> Result<PathBuf, String> {
+/// Downloads a package with the dependencies that are not installed, and unpacks all of them below `directory`. Returns the root
+/// of the unpacked files. `size` is printed with the progress.
+pub fn unpack(package: &str, size: &str, directory: &Path) -> Result<PathBuf, String> {
     for program in ["apt-get", "dpkg-deb"] {
         if !process::exists(program, "--version") {
-            return Err(format!("this machine has none, and there is no {program} to get one with"));
+            return Err(format!("not installed on this host, and {program} is missing to download it"));
         }
     }
-    eprintln!("fetching {package} (once; {size})");
-    let fetched = folder.join("fetched");
+    eprintln!("downloading {package} (once; {size})");
+    let downloads = directory.join("fetched");
     for part in ["lists/partial", "archives/partial"] {
-        create(&fetched.join(part))?;
+        create(&downloads.join(part))?;
     }
-    process::retry(|| process::run_for(apt(&fetched).arg("update"), FETCH_MAX))?;
+    process::retry(|| process::run_for(apt(&downloads).arg("update"), DOWNLOAD_TIMEOUT))?;
     let install = ["install", "--yes", "--download-only", "--no-install-recommends", package];
-    process::retry(|| process::run_for(apt(&fetched).args(install), FETCH_MAX))?;
-    let root = folder.join("root");
-    let all = packages(&fetched.join("archives"))?;
+    process::retry(|| process::run_for(apt(&downloads).args(install), DOWNLOAD_TIMEOUT))?;
+    let root = directory.join("root");
+    let all = packages(&downloads.join("archives"))?;
     if all.is_empty() {
-        return Err(format!("{package} is nowhere to be had"));
+        return Err(format!("apt-get downloaded no package for {package}"));
     }
     for package in all {
-        process::run_for(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&root), UNPACK_MAX)?;
+        process::run_for(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&root), UNPACK_TIMEOUT)?;
     }
-    remove(&fetched)?;
+    remove(&downloads)?;
     Ok(root)
 }
 
-/// apt with files of its own: it locks nothing, and remembers nothing that the system's would read.
-fn apt(folder: &Path) -> Command {
+/// Returns apt-get with lists and caches of its own: it takes no lock and changes no state of the system's apt.
+fn apt(directory: &Path) -> Command {
     let mut apt = Command::new("apt-get");
-    let folders = [("Dir::State::lists", "lists"), ("Dir::Cache", ""), ("Dir::Cache::archives", "archives")];
-    for (option, part) in folders {
-        apt.arg("-o").arg(format!("{option}={}", folder.join(part).display()));
+    let directories =
+        [("Dir::State::lists", "lists"), ("Dir::Cache", ""), ("Dir::Cache::archives", "archives")];
+    for (option, part) in directories {
+        apt.arg("-o").arg(format!("{option}={}", directory.join(part).display()));
     }
     for option in [
         "Debug::NoLocking=1",
@@ -69,31 +70,31 @@ fn apt(folder: &Path) -> Command {
     apt
 }
 
-fn packages(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let entries = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+fn packages(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     let mut all: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     all.retain(|path| path.extension().is_some_and(|end| end == "deb"));
     all.sort();
     Ok(all)
 }
 
-/// The line of a script that has libraries below `root` found: those of every package, and those in `further` folders, to
-/// which an installation would have linked.
+/// Returns the script line that sets the library path to the directories below `root`. `further` are directories whose
+/// libraries an installation would link through alternatives.
 pub fn libraries(root: &Path, further: &[&str]) -> String {
-    let of_machine = format!("usr/lib/{}", machine());
-    let mut folders = vec![of_machine.clone()];
-    folders.extend(further.iter().map(|name| format!("{of_machine}/{name}")));
-    folders.extend(["usr/lib".to_owned(), format!("lib/{}", machine())]);
-    let folders: Vec<String> = folders.iter().map(|it| root.join(it).display().to_string()).collect();
-    format!("export LD_LIBRARY_PATH='{}'\n", folders.join(":"))
+    let of_host = format!("usr/lib/{}", multiarch());
+    let mut directories = vec![of_host.clone()];
+    directories.extend(further.iter().map(|name| format!("{of_host}/{name}")));
+    directories.extend(["usr/lib".to_owned(), format!("lib/{}", multiarch())]);
+    let directories: Vec<String> = directories.iter().map(|it| root.join(it).display().to_string()).collect();
+    format!("export LD_LIBRARY_PATH='{}'\n", directories.join(":"))
 }
 
-/// The name by which Debian keeps libraries of different processors apart.
-fn machine() -> String {
+/// Returns Debian's multiarch name of this host.
+fn multiarch() -> String {
     format!("{}-linux-gnu", std::env::consts::ARCH)
 }
 
-/// Writes a script that can be started.
+/// Writes an executable shell script.
 pub fn write_script(path: &Path, lines: &str) -> Result<(), String> {
     let write = || {
         fs::write(path, format!("#!/bin/sh\n{lines}"))?;
@@ -102,15 +103,15 @@ pub fn write_script(path: &Path, lines: &str) -> Result<(), String> {
     write().map_err(|e: std::io::Error| format!("{}: {e}", path.display()))
 }
 
-/// Makes a folder, with those that it is in.
-pub fn create(folder: &Path) -> Result<(), String> {
-    fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))
+/// Creates a directory and its parents.
+pub fn create(directory: &Path) -> Result<(), String> {
+    fs::create_dir_all(directory).map_err(|e| format!("{}: {e}", directory.display()))
 }
 
-/// Removes a folder with all that is in it, if it is there.
-pub fn remove(folder: &Path) -> Result<(), String> {
-    match fs::remove_dir_all(folder) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(format!("{}: {e}", folder.display())),
+/// Removes a directory and its content, if it exists.
+pub fn remove(directory: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(directory) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(format!("{}: {e}", directory.display())),
         _ => Ok(()),
     }
 }

@@ -1,15 +1,15 @@
-//! `cargo xtask image`: the binary of the image, in `target/image/muster`; the Dockerfile runs it.
+//! `cargo xtask image`: builds the binary of the image into `target/image/muster`. The Dockerfile runs this task.
 //!
-//! It is linked statically, so that the image holds nothing else. Against glibc, not musl: `ring` would need a C
-//! compiler for musl, and the allocator of musl is slow for a program of many threads. What glibc cannot do without
-//! its shared libraries is to look up names by plugins; the operator is told the address of its server as a number.
+//! The binary is linked statically, so that the image needs no other file. It links glibc, not musl: `ring` needs a C compiler
+//! for musl, and musl's allocator is slow with many threads. Static glibc cannot resolve host names through NSS plugins; the
+//! operator gets the address of the API server as an IP address.
 
 use std::fs;
 use std::process::Command;
 
 use xtask::process;
 
-/// Builds it.
+/// The task.
 pub fn task(_: &[String]) -> Result<(), String> {
     let target = host()?;
     let mut cargo = process::cargo([
@@ -22,21 +22,21 @@ pub fn task(_: &[String]) -> Result<(), String> {
         "--target",
         &target,
     ]);
-    // The target is named even though it is the machine's own: flags then do not reach build scripts and macros, which
-    // cannot be static.
+    // With an explicit target, cargo does not apply RUSTFLAGS to build scripts and proc macros, which cannot be linked
+    // statically.
     process::run(cargo.env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
-    let made = process::root().join("target").join(&target).join("dist").join("muster");
-    let folder = process::root().join("target").join("image");
-    let wrong = |e: std::io::Error| format!("{}: {e}", folder.display());
-    fs::create_dir_all(&folder).map_err(wrong)?;
-    fs::copy(&made, folder.join("muster")).map_err(wrong)?;
-    eprintln!("{}", folder.join("muster").display());
+    let binary = process::root().join("target").join(&target).join("dist").join("muster");
+    let directory = process::root().join("target").join("image");
+    let wrong = |e: std::io::Error| format!("{}: {e}", directory.display());
+    fs::create_dir_all(&directory).map_err(wrong)?;
+    fs::copy(&binary, directory.join("muster")).map_err(wrong)?;
+    eprintln!("{}", directory.join("muster").display());
     Ok(())
 }
 
-/// The name of this machine's kind.
+/// Returns the target triple of this host.
 fn host() -> Result<String, String> {
-    let told = process::output(Command::new("rustc").arg("-vV"))?;
-    let line = told.lines().find_map(|line| line.strip_prefix("host: "));
-    line.map(str::to_owned).ok_or_else(|| "rustc does not tell its host".to_owned())
+    let version = process::output(Command::new("rustc").arg("-vV"))?;
+    let line = version.lines().find_map(|line| line.strip_prefix("host: "));
+    line.map(str::to_owned).ok_or_else(|| "rustc prints no host".to_owned())
 }

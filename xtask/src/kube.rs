@@ -1,11 +1,11 @@
-//! `cargo xtask kube`: the programs of the pinned Kubernetes, built from the Go modules it publishes.
+//! `cargo xtask kube`: builds the binaries of the pinned Kubernetes from its published Go modules.
 //!
-//! They land in the user's cache folder and are built once. `KUBEBUILDER_ASSETS` names a folder that already has
-//! them, as for controller-runtime's tests.
+//! They are built once into the user's cache directory. `KUBEBUILDER_ASSETS` may name a directory that has them already, as for
+//! controller-runtime's envtest.
 //!
 //! # Deliberately absent
 //!
-//! Downloads of ready-made binaries: modules come with checksums and for every machine that has Go.
+//! Downloads of release binaries: modules have checksums and build on every platform that has Go.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ use serde_json::Value;
 
 use xtask::process;
 
-/// The pinned version.
+/// The pinned version of Kubernetes.
 pub const VERSION: &str = "1.37.1";
-/// The version of the published library modules that belongs to it.
+/// The version of the staging modules (`k8s.io/api` and others) of that release.
 const LIBRARIES: &str = "v0.37.1";
 const PROGRAMS: [&str; 4] = ["kubectl", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 const ETCD: &str = "etcd";
 const ETCD_MODULE: &str = "go.etcd.io/etcd/server/v3";
 
-/// The task: builds the programs named by `args`, or all of them.
+/// The task: builds the programs named in `args`, or all.
 pub fn task(args: &[String]) -> Result<(), String> {
     let all: Vec<&str> = names().collect();
     if let Some(unknown) = args.iter().find(|name| !all.contains(&name.as_str())) {
@@ -36,7 +36,7 @@ pub fn task(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds what is missing of all programs.
+/// Builds all programs that are missing.
 pub fn all() -> Result<(), String> {
     names().try_for_each(|name| program(name).map(drop))
 }
@@ -45,17 +45,20 @@ fn names() -> impl Iterator<Item = &'static str> {
     PROGRAMS.into_iter().chain([ETCD])
 }
 
-/// Where a program of the pinned Kubernetes is, built if it has to be.
+/// Returns the path of a program of the pinned Kubernetes, and builds it if it is missing.
 pub fn program(name: &str) -> Result<PathBuf, String> {
-    if let Some(found) = given(name) {
+    if let Some(found) = from_envtest(name) {
         return Ok(found);
     }
-    let path = folder()?.join(name);
+    let path = directory()?.join(name);
     if path.exists() {
         return Ok(path);
     }
     if !process::exists("go", "version") {
-        return Err(format!("{name} {VERSION} is not at {} and there is no Go to build it", path.display()));
+        return Err(format!(
+            "{name} {VERSION} is not at {} and Go is not installed to build it",
+            path.display()
+        ));
     }
     eprintln!("building {name} {VERSION} (once; minutes)");
     if name == ETCD {
@@ -66,24 +69,24 @@ pub fn program(name: &str) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-fn given(name: &str) -> Option<PathBuf> {
+fn from_envtest(name: &str) -> Option<PathBuf> {
     let path = Path::new(&std::env::var_os("KUBEBUILDER_ASSETS")?).join(name);
     path.exists().then_some(path)
 }
 
-/// The user's cache folder of this project.
+/// Returns this project's directory in the user's cache.
 pub fn cache() -> Result<PathBuf, String> {
     let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let base = base.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")));
     Ok(base.ok_or("neither XDG_CACHE_HOME nor HOME is set")?.join("muster"))
 }
 
-fn folder() -> Result<PathBuf, String> {
+fn directory() -> Result<PathBuf, String> {
     Ok(cache()?.join(format!("kube-{VERSION}")))
 }
 
 fn build(name: &str, path: &Path) -> Result<(), String> {
-    let work = folder()?.join("build");
+    let work = directory()?.join("build");
     make_dir(&work)?;
     write(&work.join("go.mod"), &kubernetes_manifest()?)?;
     let (major_minor, variables) =
@@ -95,8 +98,8 @@ fn build(name: &str, path: &Path) -> Result<(), String> {
     go_build(&work, &flags, &format!("k8s.io/kubernetes/cmd/{name}"), path)
 }
 
-/// A module that requires Kubernetes, whose own manifest points at library folders that the published module
-/// does not have: each is replaced by the published library.
+/// Returns the `go.mod` of a module that requires Kubernetes. The `go.mod` of Kubernetes replaces the staging modules with
+/// directories that the published module does not have; here each is replaced with the published staging module.
 fn kubernetes_manifest() -> Result<String, String> {
     let manifest = kubernetes_go_mod()?;
     let go = manifest.lines().find(|line| line.starts_with("go ")).unwrap_or("go 1.26.0");
@@ -117,12 +120,12 @@ fn kubernetes_go_mod() -> Result<String, String> {
     fs::read_to_string(path).map_err(|e| format!("reading {path}: {e}"))
 }
 
-/// etcd publishes its server as a library: three lines of Go make the program.
+/// Builds etcd from a `main.go` of its own: etcd publishes the server as a library.
 fn build_etcd(path: &Path) -> Result<(), String> {
     let manifest = kubernetes_go_mod()?;
     let line = manifest.lines().find(|line| line.trim().starts_with(ETCD_MODULE));
     let version = line.and_then(|line| line.split_whitespace().nth(1)).ok_or("Kubernetes names no etcd")?;
-    let work = folder()?.join("build-etcd");
+    let work = directory()?.join("build-etcd");
     make_dir(&work)?;
     write(&work.join("go.mod"), &format!("module etcd\n\ngo 1.26.0\n\nrequire {ETCD_MODULE} {version}\n"))?;
     let main = format!(
@@ -133,18 +136,18 @@ fn build_etcd(path: &Path) -> Result<(), String> {
 }
 
 fn go_build(work: &Path, flags: &str, package: &str, path: &Path) -> Result<(), String> {
-    // Built beside and moved in place: an interrupted build leaves nothing that looks finished.
+    // The rename makes the build atomic: an interrupted one leaves no file at `path`.
     let unfinished = path.with_extension("unfinished");
     let mut go = Command::new("go");
     go.current_dir(work).env("CGO_ENABLED", "0");
     go.args(["build", "-mod=mod", "-trimpath", "-ldflags", flags, "-o"]).arg(&unfinished).arg(package);
-    // Its dependencies are downloaded on the way.
+    // Retried because the build downloads dependencies.
     process::retry(|| process::run(&mut go))?;
     fs::rename(&unfinished, path).map_err(|e| format!("moving to {}: {e}", path.display()))
 }
 
 fn make_dir(path: &Path) -> Result<(), String> {
-    fs::create_dir_all(path).map_err(|e| format!("making {}: {e}", path.display()))
+    fs::create_dir_all(path).map_err(|e| format!("creating {}: {e}", path.display()))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {

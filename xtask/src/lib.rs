@@ -1,3 +1,3 @@
-//! What `xtask` and `codegen` share: the workspace's folders and running other programs.
+//! Shared by `xtask` and `codegen`: workspace directories and child processes.
 
 pub mod process;

@@ -1,10 +1,9 @@
-//! LLVM's programs for the tests, by which coverage is read: those of the toolchain, of this machine, or of Debian's packages,
-//! taken apart in the user's cache folder.
+//! Provides LLVM's coverage tools: those of the toolchain, of this host, or of Debian packages unpacked into the user's cache
+//! directory.
 //!
-//! # Invariants
+//! # Guarantees
 //!
-//! - What there is afterwards is a folder with `llvm-profdata` and `llvm-cov` that read what this compiler writes: of its LLVM's
-//!   major version, for the formats change with that.
+//! - The directory has `llvm-profdata` and `llvm-cov` of the compiler's LLVM major version: the profile format changes with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,68 +13,68 @@ use crate::{debian, kube};
 use xtask::process;
 
 const PROGRAMS: [&str; 2] = ["llvm-profdata", "llvm-cov"];
-/// What it costs to have them.
+/// The size of the download, for the progress line.
 const SIZE: &str = "50 MB, 240 MB unpacked";
 
-/// A folder with the programs, made once where it must be made.
+/// Returns a directory with the tools, created on first use unless the toolchain or the host has them.
 pub fn programs() -> Result<PathBuf, String> {
     let compiler = rustc(&["--version", "--verbose"])?;
-    let major = compiler_major(&compiler).ok_or("this compiler does not tell which LLVM it has")?;
+    let major = compiler_major(&compiler).ok_or("rustc prints no LLVM version")?;
     let here = [toolchain()?, PathBuf::from(format!("/usr/lib/llvm-{major}/bin"))];
     if let Some(bin) = here.into_iter().find(|bin| has(bin, major)) {
         return Ok(bin);
     }
-    let folder = kube::cache()?.join(format!("llvm-{major}"));
-    let (bin, done) = (folder.join("bin"), folder.join("done"));
+    let directory = kube::cache()?.join(format!("llvm-{major}"));
+    let (bin, done) = (directory.join("bin"), directory.join("done"));
     if !done.exists() {
-        make(&folder, &bin, major)?;
+        make(&directory, &bin, major)?;
         fs::write(&done, "").map_err(|e| format!("{}: {e}", done.display()))?;
     }
     Ok(bin)
 }
 
-fn make(folder: &Path, bin: &Path, major: u32) -> Result<(), String> {
-    debian::remove(folder)?;
+fn make(directory: &Path, bin: &Path, major: u32) -> Result<(), String> {
+    debian::remove(directory)?;
     debian::create(bin)?;
-    let root = debian::unpack(&format!("llvm-{major}"), SIZE, folder)?;
+    let root = debian::unpack(&format!("llvm-{major}"), SIZE, directory)?;
     for name in PROGRAMS {
         let program = root.join(format!("usr/lib/llvm-{major}/bin")).join(name);
         let lines = format!("{}exec '{}' \"$@\"\n", debian::libraries(&root, &[]), program.display());
         debian::write_script(&bin.join(name), &lines)?;
     }
-    if has(bin, major) { Ok(()) } else { Err("it is there and cannot be loaded".to_owned()) }
+    if has(bin, major) { Ok(()) } else { Err("the unpacked tools do not start".to_owned()) }
 }
 
 fn rustc(args: &[&str]) -> Result<String, String> {
     process::output(Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).args(args))
 }
 
-/// Where the toolchain has them, if that component of it is installed.
+/// Returns the directory of the toolchain's component `llvm-tools`, which may be missing.
 fn toolchain() -> Result<PathBuf, String> {
     let libraries = PathBuf::from(rustc(&["--print", "target-libdir"])?.trim());
     Ok(libraries.with_file_name("bin"))
 }
 
-/// Whether all programs are in this folder, of this version, and can be started.
+/// Whether this directory has all tools in this major version and they start.
 fn has(bin: &Path, major: u32) -> bool {
     PROGRAMS.iter().all(|name| {
-        let told = process::output(Command::new(bin.join(name)).arg("--version"));
-        told.is_ok_and(|told| program_major(&told) == Some(major))
+        let version = process::output(Command::new(bin.join(name)).arg("--version"));
+        version.is_ok_and(|version| tool_major(&version) == Some(major))
     })
 }
 
-/// Reads `LLVM version: 22.1.2`, as the compiler says it.
-fn compiler_major(told: &str) -> Option<u32> {
-    major(told, "LLVM version: ")
+/// Reads `LLVM version: 22.1.2`, as rustc prints it.
+fn compiler_major(printed: &str) -> Option<u32> {
+    major(printed, "LLVM version: ")
 }
 
-/// Reads `LLVM version 22.1.8`, as its programs say it, some in front of it and some beneath.
-fn program_major(told: &str) -> Option<u32> {
-    major(told, "LLVM version ")
+/// Reads `LLVM version 22.1.8` anywhere in what LLVM's tools print.
+fn tool_major(printed: &str) -> Option<u32> {
+    major(printed, "LLVM version ")
 }
 
-fn major(told: &str, before: &str) -> Option<u32> {
-    let (_, version) = told.lines().find_map(|line| line.split_once(before))?;
+fn major(printed: &str, label: &str) -> Option<u32> {
+    let (_, version) = printed.lines().find_map(|line| line.split_once(label))?;
     version.split(|it: char| !it.is_ascii_digit()).next()?.parse().ok()
 }
 
@@ -84,10 +83,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_as_they_are_told() {
+    fn major_versions_are_read_from_version_output() {
         assert_eq!(compiler_major("release: 1.95.0\nLLVM version: 22.1.2\n"), Some(22));
-        assert_eq!(program_major("Debian LLVM version 22.1.8\n  Optimized build."), Some(22));
-        assert_eq!(program_major("LLVM:\n  LLVM version 9.0\n"), Some(9));
-        assert_eq!(program_major("something else 22"), None);
+        assert_eq!(tool_major("Debian LLVM version 22.1.8\n  Optimized build."), Some(22));
+        assert_eq!(tool_major("LLVM:\n  LLVM version 9.0\n"), Some(9));
+        assert_eq!(tool_major("something else 22"), None);
     }
 }

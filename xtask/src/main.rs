@@ -1,6 +1,6 @@
-//! The project's own tasks: `cargo xtask` lists them.
+//! Development tasks of this workspace. `cargo xtask` lists them.
 
-#![allow(clippy::disallowed_methods, reason = "the times that tasks print are those of the wall clock")]
+#![allow(clippy::disallowed_methods, reason = "tasks print wall-clock times")]
 
 mod bench;
 mod clients;
@@ -13,78 +13,88 @@ mod peers;
 mod sim;
 mod soak;
 mod test;
+mod tidy;
 mod torch;
 
 use std::process::{Command, ExitCode};
 
 use xtask::process;
 
-/// What carries a task out.
-enum Run {
+/// Where a task is implemented.
+enum TaskRunner {
+    /// In this package.
     Here(fn(&[String]) -> Result<(), String>),
     /// The package `codegen`, which depends on crates of the product.
     Codegen,
 }
 
-/// A task: its name, what it does in one line, and what carries it out.
-type Task = (&'static str, &'static str, Run);
+/// Name, help line, implementation.
+type TaskEntry = (&'static str, &'static str, TaskRunner);
 
-/// Every task. `test` is what CI runs.
-const TASKS: &[Task] = &[
+const TASKS: &[TaskEntry] = &[
     (
         "test",
-        "format, lints, documentation and every test: what CI runs; --quick, or the tests that match NAME…",
-        Run::Here(test::task),
+        "run formatting, lints, documentation and all tests, as CI does; --quick for a subset, NAME… for matching tests",
+        TaskRunner::Here(test::task),
+    ),
+    (
+        "tidy",
+        "print the code style metrics; fails on homonymous public types and on wire constants outside crates/api (-o json)",
+        TaskRunner::Here(tidy::task),
     ),
     (
         "bench",
-        "print what it costs: all benches, or those named (schema store schedule gangs gangs-beside jobs jobsets operator queues queues-beside trainjobs trainjobs-beside up api)",
-        Run::Here(bench::task),
+        "run all benches, or those named, and print the results (schema store schedule gangs gangs-beside jobs jobsets operator queues queues-beside trainjobs trainjobs-beside up api)",
+        TaskRunner::Here(bench::task),
     ),
     (
         "kube",
-        "build the programs of the pinned Kubernetes into the cache folder (needs Go)",
-        Run::Here(kube::task),
+        "build the binaries of the pinned Kubernetes into the cache directory (needs Go)",
+        TaskRunner::Here(kube::task),
     ),
     (
         "peers",
-        "build the upstream controllers that benches compare with, and helm: jobset kueue trainer helm (needs Go)",
-        Run::Here(peers::task),
+        "build the upstream controllers that benches compare with, and Helm: jobset kueue trainer helm (needs Go)",
+        TaskRunner::Here(peers::task),
     ),
     (
         "clients",
-        "provide the programs that tests need besides ours, or those named (kubernetes kubectl jobset helm go kube-rs python kubeflow torch), and print their variables",
-        Run::Here(clients::task),
+        "provide the third-party programs of the tests, all or those named (kubernetes kubectl jobset helm go kube-rs python kubeflow torch), and print their environment variables",
+        TaskRunner::Here(clients::task),
     ),
     (
         "coverage",
-        "print how much of the code of TTL and deadline its unit tests cover; fails below 80 %",
-        Run::Here(coverage::task),
+        "print the unit test coverage of the TTL and deadline code; fails below 80 %",
+        TaskRunner::Here(coverage::task),
     ),
     (
         "requirements",
-        "count the promises of docs/requirements that tests name, and list the others (-o json)",
-        Run::Codegen,
+        "count the requirements in docs/requirements that tests cover, and list the others (-o json)",
+        TaskRunner::Codegen,
     ),
     (
         "rights",
-        "compare the roles of `muster install` with what operators requested, by the logs in FOLDER (MUSTER_TEST_AUDIT)",
-        Run::Codegen,
+        "compare the RBAC roles of `muster install` with the requests in the audit logs in DIRECTORY (MUSTER_TEST_AUDIT)",
+        TaskRunner::Codegen,
     ),
     (
         "sim",
-        "play 1,000 seeds of the simulated world under faults, or of its queues (queues), --seeds N, or one of them: --seed N [-v]",
-        Run::Here(sim::task),
+        "run the simulator with faults for 1,000 seeds, --seeds N, or one: --seed N [-v]; queues or trained-queues for queueing",
+        TaskRunner::Here(sim::task),
     ),
     (
         "soak",
-        "at length: kills [N] of the server amid its writers, fleet [NODES JOBS PODS_PER_JOB], gangs [NODES SECONDS]",
-        Run::Here(soak::task),
+        "run the long tests: kills [N] of the server during writes, fleet [NODES JOBS PODS_PER_JOB], gangs [NODES SECONDS]",
+        TaskRunner::Here(soak::task),
     ),
-    ("chart", "make the Helm chart in deploy/chart from what `muster install` installs", Run::Codegen),
-    ("image", "build the static binary of the image, as the Dockerfile does", Run::Here(image::task)),
-    ("crds", "make the definitions of our kinds from our tables of their fields", Run::Codegen),
-    ("schema", "make the schema table's data from the published Kubernetes files", Run::Codegen),
+    (
+        "chart",
+        "generate the Helm chart in deploy/chart from the objects that `muster install` applies",
+        TaskRunner::Codegen,
+    ),
+    ("image", "build the static binary of the image, as the Dockerfile does", TaskRunner::Here(image::task)),
+    ("crds", "generate the CRDs of our kinds from our field tables", TaskRunner::Codegen),
+    ("schema", "generate the schema table from the published Kubernetes files", TaskRunner::Codegen),
 ];
 
 fn main() -> ExitCode {
@@ -97,8 +107,8 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let done = match run {
-        Run::Here(task) => task(&args[1..]),
-        Run::Codegen => codegen(name).and_then(|mut codegen| process::run(codegen.args(&args[1..]))),
+        TaskRunner::Here(task) => task(&args[1..]),
+        TaskRunner::Codegen => codegen(name).and_then(|mut codegen| process::run(codegen.args(&args[1..]))),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -109,8 +119,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// A task of the package `codegen`, which is built first, with the features that its dependencies have in the workspace: by
-/// itself it would compile them again.
+/// Builds the package `codegen` and returns the command for one of its tasks. The whole workspace is named: built alone,
+/// `codegen` would have other features of its dependencies, and cargo would compile those again.
 fn codegen(task: &str) -> Result<Command, String> {
     process::run(&mut process::linting_cargo([
         "build",

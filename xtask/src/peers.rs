@@ -1,12 +1,11 @@
-//! `cargo xtask peers`: the upstream controllers that ours are measured against, built from their published Go
-//! modules.
+//! `cargo xtask peers`: builds the upstream controllers that benches and tests compare with, from their published Go modules.
 //!
-//! They land in the user's cache folder, beside the programs of Kubernetes, and are built once per version. The benches
-//! need them, and the tests of our chart and of taking JobSets over; all say so when they are absent.
+//! They are built once per version into the user's cache directory. Benches, the Helm chart test and the JobSet takeover test
+//! need them and name the missing program.
 //!
 //! # Deliberately absent
 //!
-//! Their CRDs: the corpus test and the benches beside them read them from the modules, where Go keeps them.
+//! Upstream CRDs: the corpus test and the benches read them from the Go module cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,29 +16,30 @@ use serde_json::Value;
 use crate::kube;
 use xtask::process;
 
-/// A peer: how it is called here, its Go module, the package in it that is the program, and the version compared
-/// with.
-struct Peer {
+/// An upstream program.
+struct PeerProgram {
     name: &'static str,
+    /// The path of its Go module.
     module: &'static str,
+    /// The main package in the module.
     program: &'static str,
     version: &'static str,
 }
 
-const PEERS: [Peer; 4] = [
-    Peer { name: "jobset", module: "sigs.k8s.io/jobset", program: ".", version: "v0.10.1" },
-    Peer { name: "kueue", module: "sigs.k8s.io/kueue", program: "./cmd/kueue", version: "v0.19.2" },
-    Peer {
+const PEERS: [PeerProgram; 4] = [
+    PeerProgram { name: "jobset", module: "sigs.k8s.io/jobset", program: ".", version: "v0.10.1" },
+    PeerProgram { name: "kueue", module: "sigs.k8s.io/kueue", program: "./cmd/kueue", version: "v0.19.2" },
+    PeerProgram {
         name: "trainer",
         module: "github.com/kubeflow/trainer/v2",
         program: "./cmd/trainer-controller-manager",
         version: "v2.1.0",
     },
-    // No controller: it renders our chart, and that must be what we install.
-    Peer { name: "helm", module: "helm.sh/helm/v4", program: "./cmd/helm", version: "v4.3.1" },
+    // Renders our chart for the test that compares it with `muster install`.
+    PeerProgram { name: "helm", module: "helm.sh/helm/v4", program: "./cmd/helm", version: "v4.3.1" },
 ];
 
-/// The task: builds the peers named by `args`, or all of them, and prints where they are.
+/// The task: builds the programs named in `args`, or all, and prints their paths.
 pub fn task(args: &[String]) -> Result<(), String> {
     if let Some(unknown) = args.iter().find(|arg| PEERS.iter().all(|peer| peer.name != *arg)) {
         let names = PEERS.map(|peer| peer.name).join(", ");
@@ -51,49 +51,52 @@ pub fn task(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Where the program of this name is, built if it has to be.
+/// Returns the path of a program by its name, and builds it if it is missing.
 pub fn named(name: &str) -> Result<PathBuf, String> {
     let peer = PEERS.iter().find(|peer| peer.name == name);
-    program(peer.ok_or_else(|| format!("{name} is none of the peers"))?)
+    program(peer.ok_or_else(|| format!("{name} is not an upstream program of this list"))?)
 }
 
-/// Where a peer's program is, built if it has to be.
-fn program(peer: &Peer) -> Result<PathBuf, String> {
+/// Returns the path of a program, and builds it if it is missing.
+fn program(peer: &PeerProgram) -> Result<PathBuf, String> {
     let path = path(peer)?;
     if path.exists() {
         return Ok(path);
     }
     if !process::exists("go", "version") {
         let (name, version) = (peer.name, peer.version);
-        return Err(format!("{name} {version} is not at {} and there is no Go to build it", path.display()));
+        return Err(format!(
+            "{name} {version} is not at {} and Go is not installed to build it",
+            path.display()
+        ));
     }
     eprintln!("building {} {} (once; minutes)", peer.name, peer.version);
     build(peer, &path)?;
     Ok(path)
 }
 
-fn path(peer: &Peer) -> Result<PathBuf, String> {
+fn path(peer: &PeerProgram) -> Result<PathBuf, String> {
     Ok(kube::cache()?.join("peers").join(format!("{}-{}", peer.name, peer.version)))
 }
 
-/// Builds in the module's own folder in Go's cache, so that it gets exactly the dependencies it was released with,
-/// and moves the program in place: an interrupted build leaves nothing that looks finished.
-fn build(peer: &Peer, path: &Path) -> Result<(), String> {
-    let folder = path.parent().ok_or("the cache folder has no parent")?;
-    fs::create_dir_all(folder).map_err(|e| format!("making {}: {e}", folder.display()))?;
+/// Builds in the module's directory in Go's cache, so that the program has exactly the dependencies of its release. The rename
+/// makes the build atomic: an interrupted one leaves no file at `path`.
+fn build(peer: &PeerProgram, path: &Path) -> Result<(), String> {
+    let directory = path.parent().ok_or("the cache directory has no parent")?;
+    fs::create_dir_all(directory).map_err(|e| format!("creating {}: {e}", directory.display()))?;
     let unfinished = path.with_file_name(format!("{}-unfinished", peer.name));
     let module = process::retry(|| module(peer))?;
     let mut go = Command::new("go");
     go.current_dir(module).env("CGO_ENABLED", "0");
     go.args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o"]);
     go.arg(&unfinished).arg(peer.program);
-    // Its dependencies are downloaded on the way.
+    // Retried because the build downloads dependencies.
     process::retry(|| process::run(&mut go)).map_err(|e| format!("{} {}: {e}", peer.name, peer.version))?;
     fs::rename(&unfinished, path).map_err(|e| format!("moving to {}: {e}", path.display()))
 }
 
-/// The folder in which Go keeps the peer's module, downloaded if it has to be.
-fn module(peer: &Peer) -> Result<String, String> {
+/// Returns the directory of the module in Go's cache, and downloads it if it is missing.
+fn module(peer: &PeerProgram) -> Result<String, String> {
     let mut download = Command::new("go");
     download.args(["mod", "download", "-json", &format!("{}@{}", peer.module, peer.version)]);
     let answer = process::output(&mut download)?;
@@ -106,49 +109,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_corpus_reads_the_crds_of_the_same_versions() {
+    fn the_corpus_test_reads_crds_of_the_same_versions() {
         let corpus = include_str!("../../tests/src/corpus/modules.rs");
-        // Kueue is compared with in its newest release, whose definitions the bench reads itself.
+        // The bench compares with the newest release of Kueue and reads the CRDs of that release itself.
         for peer in PEERS.iter().filter(|peer| !["helm", "kueue"].contains(&peer.name)) {
             let named = format!("\"{}@{}\"", peer.module, peer.version);
-            assert!(corpus.contains(&named), "tests/src/corpus/modules.rs does not name {named}");
+            assert!(corpus.contains(&named), "tests/src/corpus/modules.rs does not contain {named}");
         }
     }
 
     #[test]
-    fn the_chart_is_rendered_by_the_program_that_is_built() {
+    fn the_chart_test_runs_the_built_helm() {
         let test = include_str!("../../tests/tests/install.rs");
-        let helm = PEERS.iter().find(|peer| peer.name == "helm").expect("there is one");
+        let helm = PEERS.iter().find(|peer| peer.name == "helm").expect("the program is listed");
         let named = format!("\"{}-{}\"", helm.name, helm.version);
-        assert!(test.contains(&named), "tests/tests/install.rs does not name {named}");
+        assert!(test.contains(&named), "tests/tests/install.rs does not contain {named}");
     }
 
     #[test]
-    fn the_bench_starts_the_kueue_that_is_built() {
+    fn the_queueing_bench_runs_the_built_kueue() {
         let bench = include_str!("../../bench/src/queues_beside/kueue.rs");
-        let kueue = PEERS.iter().find(|peer| peer.name == "kueue").expect("there is one");
+        let kueue = PEERS.iter().find(|peer| peer.name == "kueue").expect("the program is listed");
         let program = format!("\"{}-{}\"", kueue.name, kueue.version);
         let module = format!("\"{}@{}\"", kueue.module, kueue.version);
         for named in [program, module] {
-            assert!(bench.contains(&named), "bench/src/queues_beside/kueue.rs does not name {named}");
+            assert!(bench.contains(&named), "bench/src/queues_beside/kueue.rs does not contain {named}");
         }
     }
 
     #[test]
-    fn the_bench_starts_the_trainer_that_is_built() {
+    fn the_trainjob_bench_runs_the_built_trainer() {
         let bench = include_str!("../../bench/src/trainjobs_beside/upstream.rs");
-        let trainer = PEERS.iter().find(|peer| peer.name == "trainer").expect("there is one");
+        let trainer = PEERS.iter().find(|peer| peer.name == "trainer").expect("the program is listed");
         let program = format!("\"{}-{}\"", trainer.name, trainer.version);
         let module = format!("\"{}@{}\"", trainer.module, trainer.version);
         for named in [program, module] {
-            assert!(bench.contains(&named), "bench/src/trainjobs_beside/upstream.rs does not name {named}");
+            assert!(
+                bench.contains(&named),
+                "bench/src/trainjobs_beside/upstream.rs does not contain {named}"
+            );
         }
     }
 
     #[test]
-    fn tests_and_benches_start_the_program_that_is_built() {
-        let peer = include_str!("../../tests/src/peer.rs");
+    fn tests_and_benches_run_the_built_jobset_controller() {
+        let peer = include_str!("../../tests/src/upstream_jobset.rs");
         let named = format!("\"{}-{}\"", PEERS[0].name, PEERS[0].version);
-        assert!(peer.contains(&named), "tests/src/peer.rs does not name {named}");
+        assert!(peer.contains(&named), "tests/src/upstream_jobset.rs does not contain {named}");
     }
 }

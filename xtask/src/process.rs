@@ -1,104 +1,106 @@
-//! Starting other programs and saying what happens meanwhile.
+//! Runs cargo and other programs as child processes.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The variables that cargo sets for the program it runs.
-const OF_THIS_TASK: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+/// Prefixes of the variables that cargo sets for the program that it runs.
+const CARGO_RUN_VARIABLES: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
 
-/// Arguments of clippy's driver in the form in which `cargo clippy` passes them on: each ends with this mark.
+/// Arguments of clippy's driver in the encoding of `cargo clippy`: each one ends with this marker.
 const DENY_WARNINGS: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
 
-/// How often one looks whether a program has ended.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The interval at which [`run_for`] checks whether the child has exited.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often something is tried that fails for passing reasons, and the pause in between.
-const ATTEMPTS: u32 = 3;
-const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(5);
+/// Attempts and backoff of [`retry`].
+const ATTEMPTS_MAX: u32 = 3;
+const RETRY_BACKOFF: Duration = Duration::from_secs(5);
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().expect("xtask lies in the workspace").to_path_buf()
 }
 
-/// Where cargo puts what it builds.
+/// Returns the target directory of cargo.
 pub fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder))
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), |directory| root().join(directory))
 }
 
-/// A cargo command at the root of the workspace, with the cargo that runs us.
+/// Returns a command at the root of the workspace for the cargo that runs this task.
 pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // What cargo told us of this very task would make build scripts that read it, and all that depends on them, run
-    // again for every change between `cargo xtask` and plain cargo.
-    let ours =
-        |name: &OsStr| name.to_str().is_some_and(|name| OF_THIS_TASK.iter().any(|of| name.starts_with(of)));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| ours(name)) {
+    // Build scripts that read these variables would rerun, and their dependents recompile, at every change between
+    // `cargo xtask` and plain cargo.
+    let of_this_task = |name: &OsStr| {
+        name.to_str().is_some_and(|name| CARGO_RUN_VARIABLES.iter().any(|of| name.starts_with(of)))
+    };
+    for (name, _) in std::env::vars_os().filter(|(name, _)| of_this_task(name)) {
         command.env_remove(name);
     }
     command.current_dir(root()).args(args);
     command
 }
 
-/// A cargo command that compiles the crates of the workspace with clippy's driver, as `cargo clippy` checks them; the driver
-/// also generates code. A warning is an error.
+/// Returns a cargo command that compiles the workspace with clippy's driver, which lints like `cargo clippy` and also
+/// generates code. A warning is an error.
 ///
-/// Every dev build of a task goes through here: cargo keeps what another compiler made apart, so that a plain build beside it
-/// would compile the workspace twice.
+/// Every dev build of a task uses this command: cargo caches artifacts per compiler, so an additional plain build would
+/// compile the workspace twice.
 pub fn linting_cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = cargo(args);
     command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CLIPPY_ARGS", DENY_WARNINGS);
     command
 }
 
-/// Runs a command to its end; what it says goes to our own output.
+/// Runs a command to completion. It inherits stdout and stderr.
 pub fn run(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|e| format!("starting {}: {e}", name(command)))?;
-    if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", name(command))) }
+    if status.success() { Ok(()) } else { Err(format!("{} exited with {status}", name(command))) }
 }
 
-/// Runs a command to its end, or ends it when it takes longer than this; what it says goes to our own output.
+/// Runs a command to completion, or kills it after `time_max`. It inherits stdout and stderr.
 pub fn run_for(command: &mut Command, time_max: Duration) -> Result<(), String> {
     let mut child = command.spawn().map_err(|e| format!("starting {}: {e}", name(command)))?;
-    for _ in 0..time_max.as_millis() / PAUSE.as_millis() {
+    for _ in 0..time_max.as_millis() / POLL_INTERVAL.as_millis() {
         match child.try_wait().map_err(|e| format!("waiting for {}: {e}", name(command)))? {
             Some(status) if status.success() => return Ok(()),
-            Some(status) => return Err(format!("{} ended with {status}", name(command))),
-            None => std::thread::sleep(PAUSE),
+            Some(status) => return Err(format!("{} exited with {status}", name(command))),
+            None => std::thread::sleep(POLL_INTERVAL),
         }
     }
-    // It may have ended this very moment.
+    // Killing fails if the child has exited since the last check.
     let _ = child.kill();
     let _ = child.wait();
     Err(format!("{} took longer than {} s", name(command), time_max.as_secs()))
 }
 
-/// Tries something that fails for passing reasons, such as a download, several times.
+/// Retries an operation with transient failures, such as a download.
 pub fn retry<T>(mut attempt: impl FnMut() -> Result<T, String>) -> Result<T, String> {
-    for left in (1..ATTEMPTS).rev() {
+    for left in (1..ATTEMPTS_MAX).rev() {
         match attempt() {
             Ok(done) => return Ok(done),
-            Err(problem) => eprintln!("{problem}; trying again ({left} left)"),
+            Err(problem) => eprintln!("{problem}; retrying ({left} attempts left)"),
         }
-        std::thread::sleep(BETWEEN_ATTEMPTS);
+        std::thread::sleep(RETRY_BACKOFF);
     }
     attempt()
 }
 
-/// Runs a command to its end and returns what it printed.
+/// Runs a command to completion and returns its stdout.
 pub fn output(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|e| format!("starting {}: {e}", name(command)))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{} ended with {}: {}", name(command), output.status, said.trim()));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{} exited with {}: {}", name(command), output.status, stderr.trim()));
     }
     String::from_utf8(output.stdout).map_err(|e| format!("{}: {e}", name(command)))
 }
 
-/// Whether a program can be started at all.
+/// Whether a program is installed: whether it starts with its version flag.
 pub fn exists(program: &str, version_flag: &str) -> bool {
     let mut command = Command::new(program);
     command.arg(version_flag).stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,19 +1,20 @@
-//! `cargo xtask soak`: the tests that are short in CI, at length.
+//! `cargo xtask soak`: runs tests for longer than CI does.
 //!
-//! Three parts, one after the other unless one is named: `kills [N]` kills the server amid its writers; `fleet [NODES JOBS
-//! PODS_PER_JOB]` runs many Jobs on many simulated nodes in release and holds every count against the pods; `gangs [NODES
-//! SECONDS]` has gangs come, end, be evicted and lose nodes, and looks for what they leave behind.
+//! There are three parts; without an argument all run in turn. `kills [N]` kills the server during writes and checks that
+//! acknowledged writes survive. `fleet [NODES JOBS PODS_PER_JOB]` runs Jobs on simulated nodes in release and compares every
+//! status count with the pods. `gangs [NODES SECONDS]` creates, completes and evicts gangs, deletes nodes, and checks for
+//! leaked reservations.
 
 use std::process::Command;
 
 use xtask::process;
 
-/// How often the server is killed amid its writers.
+/// How often the server is killed.
 const KILLS: &str = "50";
-/// Nodes, Jobs, pods of each Job: 50,000 pods on 5,000 nodes.
+/// Nodes, Jobs, pods per Job: 50,000 pods on 5,000 nodes.
 const FLEET: [&str; 3] = ["5000", "2500", "20"];
 
-/// Nodes, and seconds of churn.
+/// Nodes, seconds of churn.
 const GANGS: [&str; 2] = ["5000", "600"];
 
 const USAGE: &str =
@@ -21,8 +22,8 @@ const USAGE: &str =
 
 /// The task.
 pub fn task(args: &[String]) -> Result<(), String> {
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    match words[..] {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args[..] {
         [] => kills(KILLS).and_then(|()| fleet(FLEET)).and_then(|()| gangs(GANGS)),
         ["kills"] => kills(KILLS),
         ["kills", times] => kills(times),
@@ -30,7 +31,7 @@ pub fn task(args: &[String]) -> Result<(), String> {
         ["fleet", nodes, jobs, pods] => fleet([nodes, jobs, pods]),
         ["gangs"] => gangs(GANGS),
         ["gangs", nodes, secs] => gangs([nodes, secs]),
-        _ => Err(format!("{}: unknown\n{USAGE}", words.join(" "))),
+        _ => Err(format!("{}: unknown\n{USAGE}", args.join(" "))),
     }
 }
 
@@ -50,19 +51,33 @@ fn gangs(size: [&str; 2]) -> Result<(), String> {
     in_release("gang_soak::", "MUSTER_GANG_SOAK", &size.join(" "))
 }
 
-/// Runs the tests of this module at this size. Only the server is built in release: the test merely watches.
+/// Runs the tests of a module with this size. Only the server is built in release: the tests only watch it.
 fn in_release(module: &str, variable: &str, size: &str) -> Result<(), String> {
     process::run(&mut process::cargo(["build", "--quiet", "--release", "--workspace", "--bin", "muster"]))?;
     let binary = process::target().join("release").join("muster");
     process::run(black_box(module).env(variable, size).env("MUSTER_TEST_BINARY", binary))
 }
 
-/// The black-box tests whose names have this in them. The whole workspace: one package alone has other features of its
-/// dependencies, which would all be built again.
-fn black_box(words: &str) -> Command {
-    process::linting_cargo(["test", "--workspace", "--test", "main", words, "--", "--nocapture"])
+/// Returns a command that runs the black-box tests that match the filter. The whole workspace is named: one package alone has
+/// other features of its dependencies, and cargo would compile those again.
+fn black_box(filter: &str) -> Command {
+    process::linting_cargo(["test", "--workspace", "--test", "main", filter, "--", "--nocapture"])
 }
 
 fn check_number(text: &str) -> Result<(), String> {
     text.parse::<u32>().map(drop).map_err(|e| format!("{text}: {e}\n{USAGE}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// libtest runs no test and succeeds if a filter matches none.
+    #[test]
+    fn the_modules_with_soak_tests_exist() {
+        for module in ["kill", "fleet", "gang_soak"] {
+            let file = process::root().join("tests/tests").join(module).with_extension("rs");
+            assert!(file.exists(), "{}", file.display());
+        }
+    }
 }

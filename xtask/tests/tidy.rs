@@ -1,14 +1,15 @@
-//! What lints cannot say and what really breaks designs: the arrows between crates.
+//! Checks what no lint does: the dependencies between crates, and figures in the documentation that must not be missing.
 //!
-//! `ARCHITECTURE.md` draws them; this test reads the manifests and refuses any other.
+//! `ARCHITECTURE.md` draws the dependencies; these tests read the manifests and reject any other. The rules about source text
+//! are checked by the unit tests of `cargo xtask tidy` (`xtask/src/tidy`).
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Which crates of ours each crate may name, besides in its tests.
-const ARROWS: &[(&str, &[&str])] = &[
+/// The workspace crates that each crate may depend on. Dev-dependencies are not restricted.
+const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("muster-tree", &[]),
     ("muster-api", &["muster-tree"]),
     ("muster-schema", &["muster-tree", "muster-api"]),
@@ -83,8 +84,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates below the rim: nothing here may wait, listen or call out.
-const BELOW_THE_RIM: &[&str] = &[
+/// Crates without async code, sockets and clients: they run as they are in the simulator.
+const SYNCHRONOUS: &[&str] = &[
     "muster-tree",
     "muster-api",
     "muster-schema",
@@ -101,18 +102,18 @@ const BELOW_THE_RIM: &[&str] = &[
     "muster-sim",
 ];
 
-/// Runtimes, clients and servers.
-const RIM_ONLY: &[&str] =
+/// Async runtimes, clients and servers.
+const ASYNC_CRATES: &[&str] =
     &["tokio", "hyper", "hyper-util", "axum", "reqwest", "kube", "k8s-openapi", "async-std"];
 
-/// The heavy client crates may be named by these alone.
+/// The crates that may depend on the client crates, which compile for long.
 const MAY_NAME_KUBE: &[&str] = &["muster-cluster", "muster-tests", "kube-rs-test"];
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace root")
 }
 
-/// (package, its ordinary dependencies).
+/// Returns each package with its normal dependencies.
 fn packages() -> Vec<(String, Vec<String>)> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
@@ -125,43 +126,47 @@ fn packages() -> Vec<(String, Vec<String>)> {
     let packages = list(&metadata, "packages").into_iter();
     packages
         .map(|package| {
-            let ordinary = list(&package, "dependencies").into_iter().filter(|it| it["kind"].is_null());
-            (name(&package), ordinary.map(|it| name(&it)).collect())
+            let normal = list(&package, "dependencies").into_iter().filter(|it| it["kind"].is_null());
+            (name(&package), normal.map(|it| name(&it)).collect())
         })
         .collect()
 }
 
 #[test]
-fn arrows_point_one_way() {
+fn crates_depend_only_on_the_crates_of_the_architecture() {
     let packages = packages();
-    assert!(packages.len() >= ARROWS.len(), "cargo metadata listed only {} packages", packages.len());
-    for (name, depends) in &packages {
-        let Some((_, allowed)) = ARROWS.iter().find(|(from, _)| from == name) else {
+    assert!(
+        packages.len() >= ALLOWED_DEPENDENCIES.len(),
+        "cargo metadata listed only {} packages",
+        packages.len()
+    );
+    for (name, dependencies) in &packages {
+        let Some((_, allowed)) = ALLOWED_DEPENDENCIES.iter().find(|(from, _)| from == name) else {
             continue;
         };
-        for to in depends.iter().filter(|d| d.starts_with("muster-")) {
+        for to in dependencies.iter().filter(|d| d.starts_with("muster-")) {
             assert!(
                 allowed.contains(&to.as_str()),
-                "{name} may not name {to}: see ARCHITECTURE.md, or write an ADR"
+                "{name} may not depend on {to}: see ARCHITECTURE.md, or write an ADR"
             );
         }
     }
 }
 
 #[test]
-fn nothing_below_the_rim_can_wait() {
-    for (name, depends) in packages() {
-        for dependency in &depends {
-            if BELOW_THE_RIM.contains(&name.as_str()) {
+fn synchronous_crates_depend_on_no_runtime_client_or_server() {
+    for (name, dependencies) in packages() {
+        for dependency in &dependencies {
+            if SYNCHRONOUS.contains(&name.as_str()) {
                 assert!(
-                    !RIM_ONLY.contains(&dependency.as_str()),
-                    "{name} is below the rim and names {dependency}"
+                    !ASYNC_CRATES.contains(&dependency.as_str()),
+                    "{name} is synchronous and may not depend on {dependency}"
                 );
             }
             if dependency == "kube" || dependency == "k8s-openapi" {
                 assert!(
                     MAY_NAME_KUBE.contains(&name.as_str()),
-                    "{name} names {dependency}: 20 s more build each time"
+                    "{name} may not depend on {dependency}: it adds 20 s to every build"
                 );
             }
         }
@@ -169,40 +174,40 @@ fn nothing_below_the_rim_can_wait() {
 }
 
 #[test]
-fn every_crate_obeys_the_one_lint_table() {
+fn every_crate_inherits_the_workspace_lints() {
     for member in ["crates", "tests", "."] {
-        for entry in std::fs::read_dir(root().join(member)).expect("folder exists").flatten() {
+        for entry in std::fs::read_dir(root().join(member)).expect("the directory exists").flatten() {
             let Ok(manifest) = std::fs::read_to_string(entry.path().join("Cargo.toml")) else {
                 continue;
             };
-            let obeys = manifest.contains("[lints]\nworkspace = true");
-            assert!(obeys, "{} lacks `[lints] workspace = true`", entry.path().display());
+            let inherits = manifest.contains("[lints]\nworkspace = true");
+            assert!(inherits, "{} lacks `[lints] workspace = true`", entry.path().display());
         }
     }
 }
 
-/// A dash stands where nothing was measured yet.
+/// A dash marks a figure that is not measured yet.
 ///
 /// Shows: 2899-65.
 #[test]
-fn the_last_figures_of_trainjobs_are_written_down() {
+fn the_trainjob_figures_are_complete() {
     let file = root().join("docs/guides/trainjob-figures.md");
-    let text = std::fs::read_to_string(&file).expect("the page of figures can be read");
+    let text = std::fs::read_to_string(&file).expect("the figures can be read");
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).collect();
     assert!(rows.len() > 20, "{}: only {} rows", file.display(), rows.len());
     let empty: Vec<&&str> = rows.iter().filter(|row| row.split('|').any(|cell| cell.trim() == "–")).collect();
-    assert!(empty.is_empty(), "{}: nothing was measured of {empty:#?}", file.display());
-    assert!(!text.contains("not run yet"), "{}: it was not run", file.display());
+    assert!(empty.is_empty(), "{}: not measured: {empty:#?}", file.display());
+    assert!(!text.contains("not run yet"), "{}: the benchmark was not run", file.display());
 }
 
-/// `cargo xtask coverage` prints the figure and fails below the limit; it is too dear for every run of the tests.
+/// `cargo xtask coverage` prints the figure and fails below the minimum. It takes too long to run with the tests.
 ///
 /// Shows: 2899-61.
 #[test]
-fn the_last_figure_of_coverage_is_written_down() {
+fn the_coverage_figure_is_above_the_minimum() {
     let file = root().join("docs/guides/trainjob-figures.md");
-    let text = std::fs::read_to_string(&file).expect("the page of figures can be read");
-    let line = text.lines().find(|line| line.starts_with("| both |")).expect("a row about all of the code");
+    let text = std::fs::read_to_string(&file).expect("the figures can be read");
+    let line = text.lines().find(|line| line.starts_with("| both |")).expect("a row for both crates");
     let covered = line.trim_end_matches(['|', ' ', '%']).rsplit('|').next();
     let percent = covered.and_then(|it| it.trim().parse::<f64>().ok());
     assert!(percent.is_some_and(|percent| percent > 80.0), "{}: {line}", file.display());

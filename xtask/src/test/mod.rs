@@ -1,11 +1,11 @@
-//! `cargo xtask test`: what CI runs. Format, lints, documentation and every test.
+//! `cargo xtask test`: runs formatting, lints, documentation and all tests, as CI does.
 //!
-//! Everything is compiled once, with clippy's driver as the compiler of the workspace: lints cost no second compilation.
-//! Programs that the tests need are provided meanwhile. Then four lanes run side by side: what
-//! needs the processor (documentation, unit tests), the black-box functions on real planes, the other black-box functions, and
-//! the scenarios; the last three mostly wait for servers. A failure does not stop the run, so that one run shows everything.
+//! The workspace is compiled once, with clippy's driver as the compiler: lints need no second compilation. The third-party
+//! programs of the tests are provided in parallel. Then four lanes run in parallel: the CPU-bound steps (documentation, unit
+//! tests), the black-box functions on real control planes, the other black-box functions, and the scenarios; the last three
+//! mostly wait for servers. A failure does not stop the run, so that one run shows all failures.
 //!
-//! The last line counts; a step without tests of its own counts as one. The table above it has the seconds of each part.
+//! The last line has the totals, in which a step without tests counts as one. The table above it has the seconds of each step.
 
 mod executables;
 mod report;
@@ -18,28 +18,28 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use self::executables::Executable;
-use self::report::{Count, Report};
-use self::selection::Selection;
-use self::suite::Setup;
-use crate::clients::{self, Provided};
+use self::executables::TestExecutable;
+use self::report::{TestCounts, TestReport};
+use self::selection::TestSelection;
+use self::suite::SuiteOptions;
+use crate::clients::{self, ProvidedClients};
 use xtask::process;
 
 const USAGE: &str = "usage: cargo xtask test [--quick | NAME…]
 
-  no argument   everything: what CI runs
-  --quick       between edits: format, lints, unit tests, fewer seeds of the simulator, scenarios without a real plane
-  NAME…         what the names match: a crate (queue), a suite (units, blackbox, scenarios), scenarios (jobsets/failure), a
-                module of the black-box tests (kubectl_get), or a part of the name of a test";
+  no argument   all steps and tests, as CI runs them
+  --quick       between edits: formatting, lints, unit tests, fewer simulator seeds, scenarios without a real control plane
+  NAME…         tests that match a name: a crate (queue), a suite (units, blackbox, scenarios), scenarios (jobsets/failure), a
+                module of the black-box tests (kubectl_get), or a part of a test name";
 
-/// Crates whose documentation has readers outside of them.
+/// Crates whose documentation must build without warnings: the ones with `missing_docs`.
 const DOCUMENTED: [&str; 5] =
     ["muster-api", "muster-tree", "muster-schema", "muster-store", "muster-control"];
-/// Black-box functions at the same time: they mostly wait.
+/// Threads for black-box functions, which mostly wait.
 const BLACK_BOX_THREADS: usize = 12;
-/// Modules of black-box functions that use real planes. libtest runs functions in the order of their names, which puts the
-/// longest of these last; in a lane of their own all of them begin at once and wait for a plane, the longest first
-/// (`tests/src/real/slots.rs`).
+/// Modules of black-box functions that use real control planes. libtest starts functions in the order of their names, which
+/// puts the longest of these last. In a separate lane all of them start at once and wait for a control plane, which
+/// `tests/src/real/slots.rs` assigns to the longest first.
 const REAL_MODULES: [&str; 21] = [
     "admission::",
     "certificates::",
@@ -63,34 +63,35 @@ const REAL_MODULES: [&str; 21] = [
     "train_reports::",
     "train_versions::",
 ];
-/// Threads of that lane: more than it has functions that wait for a plane.
+/// Threads of that lane: more than it has functions that wait for a control plane.
 const REAL_THREADS: usize = 64;
-/// Seeds of the simulator between edits.
+/// Simulator seeds with `--quick`.
 const QUICK_SEEDS: &str = "8";
-/// The programs of Kubernetes collect garbage less often: real planes are short of processor time, not of memory.
-const GO_COLLECTS_RARELY: [&str; 2] = ["GOGC", "400"];
-/// The variable with the reason why tests do without a real plane.
+/// The Go programs collect garbage less often: real servers are short of CPU. A kube-apiserver that serves one test after the
+/// other would grow to 3 GB that way, and 15 of them exhausted the memory of the host; near the limit it collects as often as needed.
+const GO_GC: [[&str; 2]; 2] = [["GOGC", "400"], ["GOMEMLIMIT", "1GiB"]];
+/// The variable with the reason for skipping tests on real control planes.
 const WITHOUT_REAL: &str = "MUSTER_TEST_WITHOUT_REAL";
 
 /// The task.
 pub fn task(args: &[String]) -> Result<(), String> {
     match args {
-        [] => Run::new().everything(),
-        [flag] if flag == "--quick" => Run::new().quick(),
+        [] => TestRun::new().everything(),
+        [flag] if flag == "--quick" => TestRun::new().quick(),
         [flag, ..] if flag.starts_with('-') => Err(format!("{flag}: unknown\n{USAGE}")),
-        names => Run::new().named(&Selection::of(names, &process::root())?),
+        names => TestRun::new().named(&TestSelection::of(names, &process::root())?),
     }
 }
 
-/// A run under way.
-struct Run {
+/// A test run in progress.
+struct TestRun {
     begun: Instant,
-    report: Mutex<Report>,
+    report: Mutex<TestReport>,
 }
 
-impl Run {
-    fn new() -> Run {
-        Run { begun: Instant::now(), report: Mutex::default() }
+impl TestRun {
+    fn new() -> TestRun {
+        TestRun { begun: Instant::now(), report: Mutex::default() }
     }
 
     fn everything(&self) -> Result<(), String> {
@@ -105,43 +106,43 @@ impl Run {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 self.check("documentation", &mut documentation());
-                let setup = Setup { variables: variables.clone(), ..Setup::default() };
-                all.iter().filter(|it| !it.is_black_box()).for_each(|it| self.run(it, &setup));
+                let options = SuiteOptions { variables: variables.clone(), ..SuiteOptions::default() };
+                all.iter().filter(|it| !it.is_black_box()).for_each(|it| self.run(it, &options));
             });
             for executable in all.iter().filter(|it| it.is_black_box()) {
                 for lane in lanes(executable) {
-                    let setup = Setup { variables: variables.clone(), ..lane };
-                    scope.spawn(move || self.run(executable, &setup));
+                    let options = SuiteOptions { variables: variables.clone(), ..lane };
+                    scope.spawn(move || self.run(executable, &options));
                 }
             }
         });
-        self.rights(&provided);
+        self.check_rbac(&provided);
         self.finish()
     }
 
     fn quick(&self) -> Result<(), String> {
         self.check("format", &mut process::cargo(["fmt", "--all", "--check"]));
         let all = self.build("lints and compile tests", &mut every_test()).unwrap_or_default();
-        let mut variables = prepare(&Provided::default())?;
+        let mut variables = prepare(&ProvidedClients::default())?;
         variables.push(("MUSTER_SEEDS".to_owned(), QUICK_SEEDS.to_owned()));
-        variables.push((WITHOUT_REAL.to_owned(), "left out by --quick".to_owned()));
-        let wanted = |it: &&Executable| !it.is_black_box() || it.is_scenarios();
+        variables.push((WITHOUT_REAL.to_owned(), "skipped by --quick".to_owned()));
+        let wanted = |it: &&TestExecutable| !it.is_black_box() || it.is_scenarios();
         std::thread::scope(|scope| {
             for executable in all.iter().filter(wanted).filter(|it| it.is_black_box()) {
-                let setup = Setup { variables: variables.clone(), ..black_box(executable) };
-                scope.spawn(move || self.run(executable, &setup));
+                let options = SuiteOptions { variables: variables.clone(), ..black_box(executable) };
+                scope.spawn(move || self.run(executable, &options));
             }
-            let setup = Setup { variables: variables.clone(), ..Setup::default() };
-            all.iter().filter(|it| !it.is_black_box()).for_each(|it| self.run(it, &setup));
+            let options = SuiteOptions { variables: variables.clone(), ..SuiteOptions::default() };
+            all.iter().filter(|it| !it.is_black_box()).for_each(|it| self.run(it, &options));
         });
         self.finish()
     }
 
-    fn named(&self, wanted: &Selection) -> Result<(), String> {
+    fn named(&self, wanted: &TestSelection) -> Result<(), String> {
         let provided = match (&wanted.black_box, &wanted.scenarios) {
             (Some(_), _) => self.provide(),
             (None, Some(_)) => self.provide_only(clients::kubernetes),
-            (None, None) => Provided::default(),
+            (None, None) => ProvidedClients::default(),
         };
         let variables = prepare(&provided)?;
         for (package, filters) in &wanted.packages {
@@ -150,41 +151,49 @@ impl Run {
                 cargo.arg("--lib");
             }
             for executable in self.build(&format!("compile {package}"), &mut cargo).unwrap_or_default() {
-                let setup =
-                    Setup { filters: filters.clone(), variables: variables.clone(), ..Setup::default() };
-                self.run(&executable, &setup);
+                let options = SuiteOptions {
+                    filters: filters.clone(),
+                    variables: variables.clone(),
+                    ..SuiteOptions::default()
+                };
+                self.run(&executable, &options);
             }
         }
         for (target, filters) in [("main", &wanted.black_box), ("scenarios", &wanted.scenarios)] {
             let Some(filters) = filters else { continue };
             let built = self.build(&format!("compile {target}"), &mut black_box_tests(target));
             for executable in built.unwrap_or_default().iter().filter(|it| it.is_black_box()) {
-                let setup =
-                    Setup { filters: filters.clone(), variables: variables.clone(), ..black_box(executable) };
-                self.run(executable, &setup);
+                let options = SuiteOptions {
+                    filters: filters.clone(),
+                    variables: variables.clone(),
+                    ..black_box(executable)
+                };
+                self.run(executable, &options);
             }
         }
         let ran = self.lock().tests.len();
         self.finish()?;
-        if ran == 0 { Err("no test has such a name".to_owned()) } else { Ok(()) }
+        if ran == 0 { Err("no test matches".to_owned()) } else { Ok(()) }
     }
 
-    fn provide(&self) -> Provided {
+    fn provide(&self) -> ProvidedClients {
         self.provide_only(clients::provide)
     }
 
-    fn provide_only(&self, provide: impl Fn() -> Provided) -> Provided {
+    fn provide_only(&self, provide: impl Fn() -> ProvidedClients) -> ProvidedClients {
         let begun = Instant::now();
         let provided = provide();
-        let count = if provided.unexpected().is_empty() { Count::PASSED } else { Count::FAILED };
+        let count = if provided.unexpected().is_empty() { TestCounts::PASSED } else { TestCounts::FAILED };
         for (name, reason) in provided.unexpected() {
-            eprintln!("FAILED programs for the tests: {name} cannot be provided, and CI needs it: {reason}");
+            eprintln!(
+                "FAILED programs for the tests: {name} cannot be provided, and CI requires it: {reason}"
+            );
         }
-        self.lock().part("programs for the tests", begun.elapsed(), count);
+        self.lock().step("programs for the tests", begun.elapsed(), count);
         provided
     }
 
-    /// A step without tests of its own.
+    /// Runs a step without tests.
     fn check(&self, name: &str, command: &mut Command) {
         eprintln!("== {name}");
         let begun = Instant::now();
@@ -192,43 +201,43 @@ impl Run {
         if let Err(problem) = &result {
             eprintln!("FAILED {name}: {problem}");
         }
-        self.lock().part(name, begun.elapsed(), Count::of(&result));
+        self.lock().step(name, begun.elapsed(), TestCounts::of(&result));
     }
 
-    /// Compiles, which counts only if it fails: what compiles is counted by its tests.
-    fn build(&self, name: &str, command: &mut Command) -> Option<Vec<Executable>> {
+    /// Compiles tests. The step counts only if it fails: successful builds are counted by their tests.
+    fn build(&self, name: &str, command: &mut Command) -> Option<Vec<TestExecutable>> {
         eprintln!("== {name}");
         let begun = Instant::now();
         let built = executables::build(command).map_err(|problem| eprintln!("FAILED {name}: {problem}"));
-        let count = if built.is_ok() { Count::default() } else { Count::FAILED };
-        self.lock().part(name, begun.elapsed(), count);
+        let count = if built.is_ok() { TestCounts::default() } else { TestCounts::FAILED };
+        self.lock().step(name, begun.elapsed(), count);
         built.ok()
     }
 
-    fn run(&self, executable: &Executable, setup: &Setup) {
-        let ran = suite::run(executable, setup);
-        // Crates without tests would only lengthen the table.
-        if ran.part.count == Count::default() {
+    fn run(&self, executable: &TestExecutable, options: &SuiteOptions) {
+        let ran = suite::run(executable, options);
+        // A crate without tests gets no line in the table.
+        if ran.step.count == TestCounts::default() {
             return;
         }
         let mut report = self.lock();
-        report.parts.push(ran.part);
+        report.steps.push(ran.step);
         report.tests.extend(ran.tests);
     }
 
-    /// Compares the roles of `muster install` with the requests that operators sent while the tests ran.
-    fn rights(&self, provided: &Provided) {
-        let logged = fs::read_dir(audit()).is_ok_and(|mut entries| entries.next().is_some());
+    /// Compares the RBAC roles of `muster install` with the requests that operators sent during the tests.
+    fn check_rbac(&self, provided: &ProvidedClients) {
+        let logged = fs::read_dir(audit_dir()).is_ok_and(|mut entries| entries.next().is_some());
         match provided.missing(clients::KUBERNETES) {
             Some(reason) if !logged => {
-                eprintln!("skipped the comparison of rights: {reason}");
-                self.lock().part("rights", Duration::ZERO, Count::SKIPPED);
+                eprintln!("skipped the comparison of RBAC roles: {reason}");
+                self.lock().step("rights", Duration::ZERO, TestCounts::SKIPPED);
             }
             _ => match crate::codegen("rights") {
-                Ok(mut codegen) => self.check("rights", codegen.arg(audit()).arg(binary())),
+                Ok(mut codegen) => self.check("rights", codegen.arg(audit_dir()).arg(binary())),
                 Err(problem) => {
                     eprintln!("FAILED rights: {problem}");
-                    self.lock().part("rights", Duration::ZERO, Count::FAILED);
+                    self.lock().step("rights", Duration::ZERO, TestCounts::FAILED);
                 }
             },
         }
@@ -237,30 +246,30 @@ impl Run {
     #[expect(clippy::print_stdout, reason = "the summary is the result of this task")]
     fn finish(&self) -> Result<(), String> {
         let mut report = self.lock();
-        report.notes = fs::read_to_string(list("notes-of-tests.txt")).unwrap_or_default();
+        report.notes = fs::read_to_string(target_file("notes-of-tests.txt")).unwrap_or_default();
         let (elapsed, total) = (self.begun.elapsed(), report.total());
-        let file = list("test-times.json");
+        let file = target_file("test-times.json");
         fs::write(&file, format!("{:#}\n", report.json(elapsed)))
             .map_err(|e| format!("{}: {e}", file.display()))?;
         print!("{}\n{}", report.notes, report.table(elapsed));
         println!("{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped);
-        if total.failed == 0 { Ok(()) } else { Err("not everything passed".to_owned()) }
+        if total.failed == 0 { Ok(()) } else { Err("tests failed".to_owned()) }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Report> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, TestReport> {
         self.report.lock().expect("no lane panics while it holds the report")
     }
 }
 
-/// Every executable with tests, the programs that tests start, and the examples, which are only linted.
+/// Builds all test executables, the programs that tests start, and the examples, which are only linted.
 fn every_test() -> Command {
     process::linting_cargo(["test", "--workspace", "--locked", "--lib", "--bins", "--tests", "--examples"])
 }
 
-/// The black-box tests of this target and what they start. The whole workspace is named: one package alone would be built
-/// with other features of its dependencies.
+/// Builds one target of the black-box tests and the programs that its tests start. The whole workspace is named: one package
+/// alone would be built with other features of its dependencies.
 fn black_box_tests(target: &str) -> Command {
-    // `up` is a test of the package `muster`: with it cargo builds the binary that the tests start.
+    // `up` is a test of the package `muster`: for it cargo builds the binary that the black-box tests start.
     process::linting_cargo(["test", "--workspace", "--locked", "--test", "up", "--test", target])
 }
 
@@ -270,55 +279,59 @@ fn documentation() -> Command {
     docs
 }
 
-/// Scenarios choose how many run at the same time by what each needs.
-fn black_box(executable: &Executable) -> Setup {
-    Setup { threads: (!executable.is_scenarios()).then_some(BLACK_BOX_THREADS), ..Setup::default() }
+/// Returns the options of an executable. Scenarios have no thread limit here: they choose their concurrency by what each
+/// needs.
+fn black_box(executable: &TestExecutable) -> SuiteOptions {
+    SuiteOptions {
+        threads: (!executable.is_scenarios()).then_some(BLACK_BOX_THREADS),
+        ..SuiteOptions::default()
+    }
 }
 
-/// The runs of an executable with black-box tests that go on side by side.
-fn lanes(executable: &Executable) -> Vec<Setup> {
+/// Returns the options of the parallel runs of one executable with black-box tests.
+fn lanes(executable: &TestExecutable) -> Vec<SuiteOptions> {
     if executable.is_scenarios() {
         return vec![black_box(executable)];
     }
     let real: Vec<String> = REAL_MODULES.map(str::to_owned).into();
     vec![
-        Setup {
+        SuiteOptions {
             filters: real.clone(),
             threads: Some(REAL_THREADS),
             lane: ", real planes",
-            ..Setup::default()
+            ..SuiteOptions::default()
         },
-        Setup { skips: real, ..black_box(executable) },
+        SuiteOptions { skips: real, ..black_box(executable) },
     ]
 }
 
-/// Removes what an earlier run has left; the variables that the tests get.
-fn prepare(provided: &Provided) -> Result<Vec<(String, String)>, String> {
-    let notes = list("notes-of-tests.txt");
+/// Removes the files of an earlier run and returns the environment variables for the tests.
+fn prepare(provided: &ProvidedClients) -> Result<Vec<(String, String)>, String> {
+    let notes = target_file("notes-of-tests.txt");
     let _ = fs::remove_file(&notes);
-    let _ = fs::remove_dir_all(audit());
-    fs::create_dir_all(audit()).map_err(|e| format!("{}: {e}", audit().display()))?;
+    let _ = fs::remove_dir_all(audit_dir());
+    fs::create_dir_all(audit_dir()).map_err(|e| format!("{}: {e}", audit_dir().display()))?;
     let paths =
-        [("MUSTER_TEST_BINARY", binary()), ("MUSTER_TEST_AUDIT", audit()), ("MUSTER_TEST_NOTES", notes)];
+        [("MUSTER_TEST_BINARY", binary()), ("MUSTER_TEST_AUDIT", audit_dir()), ("MUSTER_TEST_NOTES", notes)];
     let paths = paths.into_iter().map(|(name, path)| (name.to_owned(), path.display().to_string()));
     Ok(provided
         .variables()
         .into_iter()
         .chain(paths)
-        .chain([GO_COLLECTS_RARELY.map(str::to_owned).into()])
+        .chain(GO_GC.map(|[name, value]| (name.to_owned(), value.to_owned())))
         .collect())
 }
 
-/// Where real servers log what operators request of them.
-fn audit() -> PathBuf {
-    list("audit-of-tests")
+/// Returns the directory of the audit logs of real API servers.
+fn audit_dir() -> PathBuf {
+    target_file("audit-of-tests")
 }
 
-fn list(name: &str) -> PathBuf {
+fn target_file(name: &str) -> PathBuf {
     process::target().join(name)
 }
 
-/// The binary that comes with the tests of its own package.
+/// Returns the binary that cargo builds with the tests of its package.
 fn binary() -> PathBuf {
     process::target().join("debug").join("muster")
 }
@@ -327,23 +340,28 @@ fn binary() -> PathBuf {
 mod tests {
     use super::*;
 
-    /// A module that uses a real plane in the other lane would run last and start planes of its own.
+    /// In the other lane such a module would run last and start control planes of its own.
     #[test]
-    fn the_modules_with_real_planes_are_in_their_lane() {
-        const WORDS: [&str; 4] = ["real::missing()", "Stage::real(", "Planes::jobsets(", "Space::new("];
-        let folder = process::root().join("tests/tests");
+    fn modules_with_real_control_planes_are_in_their_lane() {
+        const MARKERS: [&str; 4] = [
+            "real::missing()",
+            "QueueFixture::real(",
+            "ServerPair::admitting_jobsets(",
+            "TenantNamespace::new(",
+        ];
+        let directory = process::root().join("tests/tests");
         let mut found = Vec::new();
-        for entry in fs::read_dir(&folder).expect("a folder with tests") {
-            let path = entry.expect("an entry").path();
+        for entry in fs::read_dir(&directory).expect("a directory with tests") {
+            let path = entry.expect("a directory entry").path();
             let module = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            // A module may be a file, a folder, or both.
+            // A module may be a file, a directory, or both.
             let files = if path.is_dir() {
-                fs::read_dir(&path).expect("a folder").flatten().map(|it| it.path()).collect()
+                fs::read_dir(&path).expect("a directory").flatten().map(|it| it.path()).collect()
             } else {
                 vec![path]
             };
             let text: String = files.iter().filter_map(|it| fs::read_to_string(it).ok()).collect();
-            if WORDS.iter().any(|word| text.contains(word)) {
+            if MARKERS.iter().any(|marker| text.contains(marker)) {
                 found.push(format!("{module}::"));
             }
         }

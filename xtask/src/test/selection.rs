@@ -1,38 +1,39 @@
-//! What `cargo xtask test NAME…` means by its names, and what has to be built for them.
+//! Resolves the names of `cargo xtask test NAME…` to packages and filters.
 //!
-//! A name is a crate (`queue`), a suite (`units`, `blackbox`, `scenarios`), a dialect of scenarios or a part of one
+//! A name is a crate (`queue`), a suite (`units`, `blackbox`, `scenarios`), a scenario group or a part of one
 //! (`jobsets/failure`), a module of the black-box tests (`kubectl_get`), or a part of the name of a test or scenario.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The package whose executables talk to running servers; its library has unit tests like any other.
+/// The package with the black-box tests. Its library has unit tests.
 pub const BLACK_BOX_PACKAGE: &str = "muster-tests";
-/// The first part of the names of scenarios; each is a folder or a source of cases of the package `muster-tests`.
-const DIALECTS: [&str; 9] =
+/// The first part of scenario names: a directory of `tests`, or a module there that generates cases.
+const SCENARIO_GROUPS: [&str; 9] =
     ["jobsets", "lives", "gangs", "queues", "trains", "differential", "corpus", "random", "placements"];
-/// Folders with scenarios, whose sentences are searched for a name that is nothing else.
-const SCENARIOS: [&str; 6] = ["scenarios", "lives", "jobsets", "gangs", "queues", "trains"];
+/// Directories with scenario files, in which scenario names are searched.
+const SCENARIO_DIRS: [&str; 6] = ["scenarios", "lives", "jobsets", "gangs", "queues", "trains"];
 
-/// The tests that a command line selects.
+/// The selected tests.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Selection {
-    /// Packages, each with filters; all tests of it where there are none.
+pub struct TestSelection {
+    /// Packages with filters; a package without filters runs all its tests.
     pub packages: BTreeMap<String, Vec<String>>,
-    /// Filters of the black-box functions; `None` when they are left out.
+    /// Filters of the black-box functions; `None` runs none of them.
     pub black_box: Option<Vec<String>>,
-    /// Filters of the scenarios; `None` when they are left out.
+    /// Filters of the scenarios; `None` runs none of them.
     pub scenarios: Option<Vec<String>>,
 }
 
-impl Selection {
-    /// Finds out what the names mean.
+impl TestSelection {
+    /// Resolves names.
     ///
     /// # Errors
-    /// A name that means nothing.
-    pub fn of(names: &[String], root: &Path) -> Result<Selection, String> {
-        let mut selection = Selection::default();
+    ///
+    /// A name matches nothing.
+    pub fn of(names: &[String], root: &Path) -> Result<TestSelection, String> {
+        let mut selection = TestSelection::default();
         for name in names {
             selection.add(name, root)?;
         }
@@ -54,25 +55,28 @@ impl Selection {
             self.packages.insert(package_of(short), Vec::new());
         } else if ["xtask", "codegen"].contains(&name) {
             self.packages.insert(name.to_owned(), Vec::new());
-        } else if DIALECTS.contains(&first) {
-            filter(&mut self.scenarios, name);
+        } else if SCENARIO_GROUPS.contains(&first) {
+            add_filter(&mut self.scenarios, name);
         } else if root.join("tests/tests").join(format!("{first}.rs")).exists() {
-            filter(&mut self.black_box, if first == name { format!("{name}::") } else { name.to_owned() });
+            add_filter(
+                &mut self.black_box,
+                if first == name { format!("{name}::") } else { name.to_owned() },
+            );
         } else {
             return self.search(name, root);
         }
         Ok(())
     }
 
-    /// A name that is nothing else is a part of the name of tests or scenarios.
+    /// Searches tests and scenarios for a part of their names.
     fn search(&mut self, name: &str, root: &Path) -> Result<(), String> {
         let mut found = false;
         let last = name.rsplit("::").next().unwrap_or(name);
         for package in packages(root) {
-            let folder = folder_of(&package, root);
-            if files(&folder, "rs").iter().any(|file| has_function(file, last)) {
+            let directory = directory_of(&package, root);
+            if files(&directory, "rs").iter().any(|file| has_function(file, last)) {
                 match self.packages.get_mut(&package) {
-                    // The whole crate is selected already.
+                    // All tests of the package are selected already.
                     Some(filters) if filters.is_empty() => {}
                     Some(filters) => filters.push(name.to_owned()),
                     None => drop(self.packages.insert(package, vec![name.to_owned()])),
@@ -81,20 +85,20 @@ impl Selection {
             }
         }
         if files(&root.join("tests/tests"), "rs").iter().any(|file| has_function(file, last)) {
-            filter(&mut self.black_box, name);
+            add_filter(&mut self.black_box, name);
             found = true;
         }
-        let folders = SCENARIOS.iter().map(|folder| root.join("tests").join(folder));
-        if folders.flat_map(|folder| files(&folder, "yaml")).any(|file| has_sentence(&file, name)) {
-            filter(&mut self.scenarios, name.to_lowercase().replace([' ', '_'], "-"));
+        let directories = SCENARIO_DIRS.iter().map(|directory| root.join("tests").join(directory));
+        if directories.flat_map(|directory| files(&directory, "yaml")).any(|file| has_scenario(&file, name)) {
+            add_filter(&mut self.scenarios, name.to_lowercase().replace([' ', '_'], "-"));
             found = true;
         }
-        if found { Ok(()) } else { Err(format!("{name}: no crate, suite, scenario or test has this name")) }
+        if found { Ok(()) } else { Err(format!("{name}: matches no crate, suite, scenario or test")) }
     }
 }
 
-/// Adds a filter to a suite; one that is wanted whole stays so.
-fn filter(suite: &mut Option<Vec<String>>, name: impl Into<String>) {
+/// Adds a filter to a suite, unless the whole suite is selected.
+fn add_filter(suite: &mut Option<Vec<String>>, name: impl Into<String>) {
     match suite {
         Some(filters) if filters.is_empty() => {}
         Some(filters) => filters.push(name.into()),
@@ -102,11 +106,11 @@ fn filter(suite: &mut Option<Vec<String>>, name: impl Into<String>) {
     }
 }
 
-fn package_of(folder: &str) -> String {
-    if folder == "muster" { folder.to_owned() } else { format!("muster-{folder}") }
+fn package_of(directory: &str) -> String {
+    if directory == "muster" { directory.to_owned() } else { format!("muster-{directory}") }
 }
 
-fn folder_of(package: &str, root: &Path) -> PathBuf {
+fn directory_of(package: &str, root: &Path) -> PathBuf {
     match package {
         "xtask" | "codegen" => root.join(package),
         BLACK_BOX_PACKAGE => root.join("tests/src"),
@@ -115,7 +119,7 @@ fn folder_of(package: &str, root: &Path) -> PathBuf {
     }
 }
 
-/// The packages with unit tests.
+/// Returns the packages with unit tests.
 fn packages(root: &Path) -> Vec<String> {
     let entries = fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
     let crates = entries.filter(|entry| entry.path().join("Cargo.toml").exists());
@@ -125,9 +129,9 @@ fn packages(root: &Path) -> Vec<String> {
     all
 }
 
-fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
             found.extend(files(&path, extension));
@@ -138,7 +142,7 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a test in this file has the word in its name.
+/// Whether a file has a test whose name contains the text.
 fn has_function(file: &Path, word: &str) -> bool {
     let text = fs::read_to_string(file).unwrap_or_default();
     let mut above_function = false;
@@ -150,8 +154,8 @@ fn has_function(file: &Path, word: &str) -> bool {
     })
 }
 
-/// Whether a scenario in this file has the words in its name, written with spaces or with dashes.
-fn has_sentence(file: &Path, words: &str) -> bool {
+/// Whether a file has a scenario whose name contains the words, separated by spaces, dashes or underscores.
+fn has_scenario(file: &Path, words: &str) -> bool {
     let text = fs::read_to_string(file).unwrap_or_default();
     let names = text.lines().filter_map(|line| line.trim_start_matches("- ").strip_prefix("name: "));
     let plain = |text: &str| text.to_lowercase().replace(['-', '_'], " ");
@@ -163,9 +167,9 @@ fn has_sentence(file: &Path, words: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(names: &[&str]) -> Result<Selection, String> {
+    fn of(names: &[&str]) -> Result<TestSelection, String> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        Selection::of(&names, &xtask::process::root())
+        TestSelection::of(&names, &xtask::process::root())
     }
 
     fn some(names: &[&str]) -> Option<Vec<String>> {
@@ -173,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn crates_suites_dialects_and_modules_are_known_by_name() {
+    fn crates_suites_scenario_groups_and_modules_are_resolved() {
         let queue = of(&["queue"]).expect("a crate");
         assert_eq!(queue.packages.into_iter().collect::<Vec<_>>(), [("muster-queue".to_owned(), Vec::new())]);
         assert_eq!(of(&["muster-tree"]).expect("a package").packages.len(), 1);
@@ -184,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_name_finds_the_crates_that_have_it() {
-        let this = of(&["finds_the_crates_that_have_it"]).expect("it is this one");
+    fn a_part_of_a_test_name_selects_its_package() {
+        let this = of(&["part_of_a_test_name_selects"]).expect("this test");
         assert_eq!(this.packages.keys().collect::<Vec<_>>(), ["xtask"]);
         assert_eq!((this.black_box, this.scenarios), (None, None));
-        let both = of(&["xtask", "finds_the_crates_that_have_it"]).expect("the crate and a test of it");
-        assert_eq!(both.packages["xtask"], Vec::<String>::new(), "the whole crate stays selected");
-        let sentence = of(&["A failed TrainJob goes as well"]).expect("a scenario");
-        assert_eq!(sentence.scenarios, some(&["a-failed-trainjob-goes-as-well"]));
-        assert!(of(&["no_such_test_anywhere_at_all"]).is_err_and(|why| why.contains("no crate, suite")));
+        let both = of(&["xtask", "part_of_a_test_name_selects"]).expect("the crate and a test of it");
+        assert_eq!(both.packages["xtask"], Vec::<String>::new(), "the whole package stays selected");
+        let sentence = of(&["A failed TrainJob is deleted when its TTL expires"]).expect("a scenario");
+        assert_eq!(sentence.scenarios, some(&["a-failed-trainjob-is-deleted-when-its-ttl-expires"]));
+        assert!(of(&["no_such_test_anywhere_at_all"]).is_err_and(|why| why.contains("matches no crate")));
     }
 }
