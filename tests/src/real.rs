@@ -249,7 +249,7 @@ impl RealCluster {
         let mut line = String::new();
         stdout.read_line(&mut line).map_err(|e| e.to_string())?;
         self.operator_stdouts.push(stdout.into_inner());
-        if line.starts_with("muster is in charge") {
+        if line.starts_with("muster is the leader") {
             return Ok(pid);
         }
         Err(format!("muster operator: {line}{}", std::fs::read_to_string(&log).unwrap_or_default()))

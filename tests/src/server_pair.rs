@@ -192,7 +192,7 @@ impl EmbeddedWithOperator {
         let log = std::fs::File::create(plane.directory().join("operator.log")).map_err(|e| e.to_string())?;
         let words = ["operator", "--controllers", "jobset", "--admission", "", "--feature-gates", gates];
         let mut operator = MusterProcess::start_with_stderr(&words, plane.kubeconfig(), log.into());
-        operator.wait_for_line("muster is in charge");
+        operator.wait_for_line("muster is the leader");
         wait_for_nodes(&server, JOBSET_NODES)?;
         Ok(EmbeddedWithOperator { server, _operator: Mutex::new(operator), _plane: plane })
     }

@@ -161,7 +161,7 @@ fn an_operator_shows_how_it_is() {
     let server = plane.server().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut first = start(&plane, folder.path(), "first", &FLAGS);
-    first.operator.wait_for_line("muster is in charge at https://");
+    first.operator.wait_for_line("muster is the leader at https://");
     assert_eq!(get(&first.open, "/healthz"), (200, "ok".to_owned()));
     assert_eq!(get(&first.open, "/readyz"), (200, "ok".to_owned()));
     assert_eq!(get(&first.open, "/debug").0, 404, "the dump is on loopback only");

@@ -112,7 +112,7 @@ impl Stage {
         let complaints = std::fs::File::create(&self.complaints).unwrap();
         let mut operator =
             MusterProcess::start_with_stderr(&["operator"], &self.kubeconfig, complaints.into());
-        operator.wait_for_line("muster is in charge at https://");
+        operator.wait_for_line("muster is the leader at https://");
         operator
     }
 

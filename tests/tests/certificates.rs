@@ -245,7 +245,7 @@ fn certificates_are_renewed_while_jobsets_are_made() {
     let Some(stage) = Stage::new("certificates_are_renewed_while_jobsets_are_made") else { return };
     let server = stage.server();
     let mut first = stage.replica("first");
-    first.wait_for_line("muster is in charge at https://");
+    first.wait_for_line("muster is the leader at https://");
     let _second = stage.second_replica("second");
     until(server, SECRET, "a Secret", |secret| {
         (secret.str_at(&["type"]) == "kubernetes.io/tls").then_some(())
@@ -356,7 +356,7 @@ fn behind_a_service_nothing_passes_unseen_and_nobody_else_suffers() {
     assert_eq!(post(server, "/api/v1/namespaces/default/pods", &pod).code, 201);
 
     let mut operator = stage.replica("only");
-    operator.wait_for_line("muster is in charge at https://");
+    operator.wait_for_line("muster is the leader at https://");
     accepted(&stage, "first");
 
     let everything = |at: usize, client: &Tree| {
@@ -425,6 +425,6 @@ fn a_secret_of_another_is_left_alone() {
     let kept = server.get(SECRET).unwrap().body;
     assert_eq!(kept.at(&["data"]), Some(&tree!({"tls.crt": (BASE64_STANDARD.encode("theirs"))})));
     assert_eq!(server.send("DELETE", SECRET, &RequestStep::default(), Vec::new()).unwrap().code, 200);
-    operator.wait_for_line("muster is in charge at https://");
+    operator.wait_for_line("muster is the leader at https://");
     accepted(&stage, "first");
 }

@@ -22,7 +22,7 @@ const FAILED_BEFORE: usize = 120;
 /// JobSets that have counted their restart when the leader is killed, at least.
 const RESTARTED_BEFORE: usize = 20;
 const NODES: usize = 8;
-const IN_CHARGE: &str = "muster is in charge at https://";
+const IS_LEADER: &str = "muster is the leader at https://";
 const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1";
 /// Label and annotation of the pods of a JobSet.
 const SET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
@@ -48,7 +48,7 @@ fn operators_follow_one_another() {
     let kubeconfig = real.kubeconfig(folder.path(), real.server.base()).unwrap();
     let server = &real.server;
     let mut first = operator(&kubeconfig);
-    first.wait_for_line(IN_CHARGE);
+    first.wait_for_line(IS_LEADER);
     let second = operator(&kubeconfig);
     let second = dies_amid_restarts(server, real.token(), first, second);
     let third = hands_over(server, second, &kubeconfig);
@@ -81,7 +81,7 @@ fn dies_amid_restarts(
     let whole = names.iter().filter(|set| is_renewed(server, set)).count();
     assert!(whole < FAILED_BEFORE, "it was killed when all was done");
     victims[FAILED_BEFORE..].iter().for_each(|pod| terminate_pod(server, pod, 1));
-    second.wait_for_line(IN_CHARGE);
+    second.wait_for_line(IS_LEADER);
     note(&format!(
         "failover: the leader is killed when {restarted} of {RESTARTING} JobSets have counted their restart and {whole} \
          are whole again; another is in charge after {:.1} s (lease: 15 s)",
@@ -164,7 +164,7 @@ fn hands_over(server: &ApiClient, second: MusterProcess, kubeconfig: &Path) -> M
     assert_eq!(lease_holder(server), before, "one that stands by takes nothing");
     let asked = now();
     assert_eq!(second.terminate(), 0);
-    third.wait_for_line(IN_CHARGE);
+    third.wait_for_line(IS_LEADER);
     note(&format!(
         "failover: the leader is asked to end; another is in charge after {:.1} s",
         asked.elapsed().as_secs_f64()

@@ -22,7 +22,7 @@ const CERTIFICATES: &str = "/api/v1/namespaces/muster-system/secrets/muster-webh
 
 fn lead(kubeconfig: &Path) -> MusterProcess {
     let mut operator = MusterProcess::start(&OPERATOR, kubeconfig);
-    operator.wait_for_line("muster is in charge at https://");
+    operator.wait_for_line("muster is the leader at https://");
     operator
 }
 
@@ -95,7 +95,7 @@ fn schedules_its_own(server: &ApiClient, kubeconfig: &Path) {
     assert_eq!(told[0].str_at(&["reportingComponent"]), "muster-scheduler");
     let mut second = MusterProcess::start(&OPERATOR, kubeconfig);
     drop(first);
-    second.wait_for_line("muster is in charge at https://");
+    second.wait_for_line("muster is the leader at https://");
     assert_ne!(holder(server), first_holder);
     create(server, "later", &ours(&tree!({})));
     runs(server, "later");
@@ -130,7 +130,7 @@ fn an_installed_operator_may_renew_its_certificates() {
     let real = RealCluster::for_install(GangSupport::AllFields).unwrap();
     let installed = real.install(&muster_tests::embedded_server::binary().unwrap()).unwrap();
     let mut operator = MusterProcess::start(&installed.args(&SHORT_LIVED), &installed.kubeconfig);
-    operator.wait_for_line("muster is in charge at https://");
+    operator.wait_for_line("muster is the leader at https://");
     let first = real.server.get(CERTIFICATES).unwrap().body.at(&["data"]).cloned().unwrap();
     until(&real.server, CERTIFICATES, "other certificates", |secret| {
         secret.at(&["data"]).is_some_and(|data| *data != first).then_some(())

@@ -47,7 +47,7 @@ impl Stage {
             &kubeconfig,
             complaints,
         );
-        operator.wait_for_line("muster is in charge at https://");
+        operator.wait_for_line("muster is the leader at https://");
         Stage { operator, proxy, real, _folder: folder }
     }
 

@@ -230,7 +230,7 @@ fn the_one_in_charge_is_asked() {
         });
     };
     let mut first = starts("one", &installed.webhooks);
-    first.wait_for_line("muster is in charge");
+    first.wait_for_line("muster is the leader");
     is_marked("one");
     let second = starts("two", &free);
     // There is no such queue, which only the one in charge can know.

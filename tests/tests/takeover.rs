@@ -191,7 +191,7 @@ fn take_over(server: &ApiClient, proxy: &Proxy, folder: &Path) -> MusterProcess 
     std::fs::write(kubeconfig.join("kubeconfig"), config.replace(server.base(), &proxy.base())).unwrap();
     let words = ["operator", "--controllers", "jobset"];
     let mut ours = MusterProcess::start(&words, &kubeconfig.join("kubeconfig"));
-    ours.wait_for_line("muster is in charge at https://");
+    ours.wait_for_line("muster is the leader at https://");
     ours
 }
 
@@ -372,7 +372,7 @@ impl Cluster {
     fn run(&mut self, line: &str) {
         if line.starts_with("muster operator") {
             let mut outside = MusterProcess::spawn(&mut self.shell(&format!("exec {line}")));
-            outside.wait_for_line("muster is in charge at https://");
+            outside.wait_for_line("muster is the leader at https://");
             self.outside = Some(outside);
             return;
         }

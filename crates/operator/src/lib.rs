@@ -292,5 +292,5 @@ fn identity() -> String {
 /// The line on stdout that scripts wait for.
 #[expect(clippy::print_stdout, reason = "the readiness line is the data of this command")]
 fn announce(server: &str) {
-    println!("muster is in charge at {server}");
+    println!("muster is the leader at {server}");
 }
