@@ -92,7 +92,7 @@ pub fn end_nomination(pod: &ApiObject) -> Reconciled {
     ))])
 }
 
-/// Preempts a pod: condition, delete, event with the message `told`.
+/// Preempts a pod: sets the condition, deletes the pod and emits an event with the message `told`.
 pub fn evict(pod: &ApiObject, by: &Text, told: &str, now: Time) -> Reconciled {
     let message = format!("{by}: {MAKING_ROOM}");
     let wanted = DesiredCondition {
